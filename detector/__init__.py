@@ -1,0 +1,1 @@
+"""The detector: from the kernel log of one node to the truth about its accelerators."""
