@@ -99,8 +99,6 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     Args:
         ignore: patterns of text that a user can choose: what one of them matches is never a fault of this set.
-        lookback: at start, records older than this do not count; None = all of this boot count.
-        buffer_lines: how many records a pattern may span (node-problem-detector's bufferSize); 1 = each by itself.
     """
 
     api_version: Literal["chipwarden.io/v1"]
@@ -109,13 +107,23 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     conditions: tuple[ConditionDefault, ...] = ()
     ignore: tuple[NonEmpty, ...] = ()
     rules: tuple[Rule, ...] = ()
-    lookback: Duration | None = None
-    buffer_lines: Annotated[int, Meta(ge=1, le=100)] = 1
 
     @property
     def name(self) -> str:
         """The name in the metadata."""
         return self.metadata.name
+
+
+class NpdRuleSet(RuleSet, frozen=True, kw_only=True):
+    """Rules from a node-problem-detector file, which has two ideas more.
+
+    Args:
+        lookback: records older than this at the start of the program do not count.
+        buffer_lines: how many records a pattern may span; every pattern ends where the newest record ends.
+    """
+
+    lookback: Duration = Duration(0)
+    buffer_lines: int = 1
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

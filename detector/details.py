@@ -1,0 +1,59 @@
+"""What a line says about the device: named groups and the known fields of a Neuron line. Pure.
+
+Fields are somebody's words: they describe a fault, they never change what is done about it.
+
+Source: aws-neuron-sdk neuron-runtime/nrt-troubleshoot.rst, "hardware errors" (read 2026-11-29): `NEURON_HW_ERR=CODE
+instance-id=... hostname=... nd-id=... nc-id=... serial-num=... action=...`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+INSTANCE_ID = "instance-id"
+NEURON_FIELDS = (INSTANCE_ID, "hostname", "nd-id", "nc-id", "serial-num", "action")
+_MOST_CHARACTERS = 64  # of one value; the longest real one is a host name
+_NEURON_LINE = b"NEURON_HW_ERR="
+# Linear: one literal, then a run without blanks.
+_FIELD = re.compile(rb"(?:^|(?<=[\s,;]))(instance-id|hostname|nd-id|nc-id|serial-num|action)=([^\s,;\"']+)")
+_WELL_FORMED_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+
+
+def neuron_fields(text: bytes) -> dict[str, str]:
+    """Read the fields that follow the code of a Neuron line, the first of each name; {} for any other line."""
+    at = text.find(_NEURON_LINE)
+    if at < 0:
+        return {}
+    fields: dict[str, str] = {}
+    for name, value in _FIELD.findall(text, at):
+        fields.setdefault(name.decode("ascii"), printable(value))
+    return fields
+
+
+def named_groups(groups: Mapping[bytes | str, bytes | None]) -> dict[str, str]:
+    """Turn the named groups of a match into details; a group that took no part is left out."""
+    return {
+        name.decode("latin-1") if isinstance(name, bytes) else name: printable(value)
+        for name, value in groups.items()
+        if value
+    }
+
+
+def is_foreign(details: Mapping[str, str], instance: str | None) -> bool:
+    """Tell whether the line speaks about another instance than this one.
+
+    A line without an id, with a malformed one, or read while our own id is unknown is not foreign: dropping it could
+    hide a fault of this node.
+    """
+    named = details.get(INSTANCE_ID)
+    return bool(instance and named and _WELL_FORMED_ID.fullmatch(named) and named != instance)
+
+
+def printable(value: bytes) -> str:
+    """Make a short, printable, one-line text of bytes that anybody may have written."""
+    text = value[: 4 * _MOST_CHARACTERS].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)[:_MOST_CHARACTERS]

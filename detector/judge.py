@@ -1,0 +1,66 @@
+"""One rule set's verdict: from the patterns that matched to the rules that count. Pure.
+
+Only here is decided who may have written a line, what is too old, what a user can choose, and what is a fallback.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from detector.details import named_groups, neuron_fields
+from detector.model import Finding, NpdRuleSet
+from detector.patterns import compile_one
+from runtime.vocabulary import Facility
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from detector.model import KernelMessage, RuleSet
+
+_FACILITIES = {0: Facility.KERN, 1: Facility.USER}
+
+
+class Judge:
+    """A rule set with its patterns compiled one by one.
+
+    Args:
+        rule_set: the rules.
+        kernel_only: refuse lines written by a person or a test.
+        started_us: kernel time of the start of the program, microseconds since boot, from which a set's lookback
+            counts back; None = nothing is too old.
+
+    Raises:
+        PatternError: RE2 refuses a pattern.
+    """
+
+    def __init__(self, rule_set: RuleSet, *, kernel_only: bool, started_us: int | None) -> None:
+        self._name = rule_set.name
+        self._rules = rule_set.rules
+        refused = {Facility.USER} if kernel_only else set()
+        self._accepted = [frozenset(rule.facilities) - refused for rule in rule_set.rules]
+        self._oldest_us = 0
+        if isinstance(rule_set, NpdRuleSet) and started_us is not None:
+            self._oldest_us = started_us - round(rule_set.lookback.seconds * 1_000_000)
+        self.patterns = [rule.pattern for rule in rule_set.rules] + list(rule_set.ignore)
+        self._searches = [compile_one(pattern) for pattern in self.patterns]
+
+    def findings(self, message: KernelMessage, matching: Iterable[int], text: bytes) -> list[Finding]:
+        """Decide which of the matching rules count.
+
+        Args:
+            message: the newest record.
+            matching: numbers of the patterns that match the text, as places in `patterns`.
+            text: what the patterns were searched in: the record's text, or several records' texts joined.
+        """
+        numbers = sorted(matching)
+        if not numbers or numbers[-1] >= len(self._rules) or message.timestamp_us < self._oldest_us:
+            return []  # nothing, text that a user can choose, or too old
+        facility = _FACILITIES.get(message.facility)
+        counting = [number for number in numbers if facility in self._accepted[number]]
+        plain = [number for number in counting if not self._rules[number].fallback]
+        return [self._finding(number, text) for number in plain or counting]
+
+    def _finding(self, number: int, text: bytes) -> Finding:
+        match = self._searches[number].search(text)
+        details = neuron_fields(text) | named_groups(match.groupdict() if match else {})
+        return Finding(rule=self._rules[number], rule_set=self._name, details=details)

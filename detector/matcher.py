@@ -1,0 +1,137 @@
+"""Which rules count for which records: benign records are dismissed by the batch, hits are decided one by one. Pure.
+
+Nearly every record is benign, so up to 256 of them are joined and searched once, with the text anchors of the patterns
+dropped; only a batch with a hit, and a record with an escaped byte, pays for parsing and the exact patterns. Records
+with the same body get one verdict. Must never decide on the loose patterns: they only dismiss.
+
+The measured reasons are in docs/benchmarks.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from detector.judge import Judge
+from detector.model import Finding, KernelMessage, NpdRuleSet
+from detector.parse import ParseError, parse, unescape
+from detector.patterns import compile_set, relax
+from detector.window import Window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from detector.model import RuleSet
+
+
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of one batch that say the same thing, and the rules that count for them.
+
+    Args:
+        message: the first of them, parsed.
+        records: all of them, raw, in their order.
+        findings: never empty.
+    """
+
+    message: KernelMessage
+    records: list[bytes]
+    findings: tuple[Finding, ...]
+
+    @property
+    def stamps_us(self) -> list[int]:
+        """The kernel's time stamp of each record, microseconds since boot."""
+        return [int(record.split(b",", 3)[2].partition(b";")[0]) for record in self.records]
+
+
+class Matcher:
+    """Rule sets, compiled.
+
+    Args:
+        rule_sets: those to look for.
+        kernel_only: refuse lines written by a person or a test.
+        started_us: kernel time of the start of the program, microseconds since boot, for the sets that look back only
+            a little; None = nothing is too old.
+
+    Raises:
+        PatternError: RE2 refuses a pattern.
+    """
+
+    def __init__(
+        self, rule_sets: Sequence[RuleSet], *, kernel_only: bool = False, started_us: int | None = None
+    ) -> None:
+        self._judges: list[Judge] = []
+        self._windows: list[Window] = []
+        self._owners: list[tuple[int, int]] = []  # of each pattern of the automaton: its judge and its place there
+        for rule_set in rule_sets:
+            judge = Judge(rule_set, kernel_only=kernel_only, started_us=started_us)
+            if isinstance(rule_set, NpdRuleSet) and rule_set.buffer_lines > 1:
+                self._windows.append(Window(judge, rule_set.buffer_lines))
+            else:
+                self._owners += [(len(self._judges), place) for place in range(len(judge.patterns))]
+                self._judges.append(judge)
+        patterns = [pattern for judge in self._judges for pattern in judge.patterns]
+        self._exact = compile_set(patterns)
+        self._loose = compile_set(relax(pattern) for pattern in patterns)
+
+    def batch(self, records: list[bytes]) -> list[Hit]:
+        """Find what counts in a batch of raw records.
+
+        Args:
+            records: at most some hundred, each ending in a newline; malformed ones are passed over.
+        """
+        joined = b"".join(records)
+        suspicious = self._loose.Match(joined) is not None
+        hits: list[Hit] = []
+        if suspicious:
+            hits = list(self._decide(records))
+        elif b"\\" in joined:  # an escaped byte may hide a match from the loose patterns
+            hits = list(self._decide([record for record in records if b"\\" in record]))
+        for window in self._windows:
+            for record, message, findings in window.batch(records):
+                hits.append(Hit(message=message, records=[record], findings=findings))
+        return hits
+
+    def judge(self, message: KernelMessage) -> tuple[Finding, ...]:
+        """Find the rules that count for one record by itself, in the order of the sets and their rules."""
+        findings = self._findings(message, self._exact.Match(message.text) or ())
+        for window in self._windows:
+            findings += window.judge(message)
+        return findings
+
+    def _decide(self, records: list[bytes]) -> Iterator[Hit]:
+        for alike in _same_bodies(records):
+            text = unescape(alike[0][alike[0].find(b";") + 1 :].partition(b"\n")[0])
+            numbers = self._exact.Match(text)
+            if numbers is None:
+                continue
+            try:
+                message = parse(alike[0])
+            except ParseError:
+                continue
+            if findings := self._findings(message, numbers):
+                yield Hit(message=message, records=alike, findings=findings)
+
+    def _findings(self, message: KernelMessage, numbers: Iterable[int]) -> tuple[Finding, ...]:
+        matching: dict[int, list[int]] = {}
+        for number in sorted(numbers):
+            judge, place = self._owners[number]
+            matching.setdefault(judge, []).append(place)
+        found: list[Finding] = []
+        for judge, places in matching.items():
+            found += self._judges[judge].findings(message, places, message.text)
+        return tuple(found)
+
+
+def _same_bodies(records: list[bytes]) -> Iterable[list[bytes]]:
+    """Group well-formed records of the same writer and body, in the order of the first of each group."""
+    groups: dict[bytes, list[bytes]] = {}
+    for record in records:
+        header = record.partition(b";")[0]
+        key = header[: header.find(b",")] + record[len(header) :]
+        group = groups.get(key)
+        if group is None:
+            groups[key] = [record]
+        else:
+            group.append(record)
+    return groups.values()

@@ -1,0 +1,83 @@
+r"""Bytes of one /dev/kmsg record, as read() returns them, to a KernelMessage. Pure.
+
+Must raise nothing but ParseError, whatever the bytes are.
+
+Source: torvalds/linux Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c (read 2026-11-29). A record is
+`priority,sequence,timestamp,flags[,more];text\n` and then ` KEY=value\n` lines; bytes below 0x20, from 0x7f on and
+the backslash are written `\xNN`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from detector.model import KernelMessage
+
+_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_MOST_DIGITS = 20  # of a 64-bit number
+_LARGEST_SEQUENCE = 2**64 - 1
+_LEAST_FIELDS = 3  # kernels before 3.7 wrote no flags
+
+
+class ParseError(ValueError):
+    """The bytes are no kernel log record. It does not mean that a record was lost: the next one may be fine."""
+
+
+def parse(record: bytes) -> KernelMessage:
+    """Parse one record.
+
+    Args:
+        record: the answer of one read(), with or without the final newline.
+
+    Raises:
+        ParseError: the header is not `priority,sequence,timestamp[,...];`.
+    """
+    header, semicolon, rest = record.partition(b";")
+    fields = header.split(b",")
+    if not semicolon or len(fields) < _LEAST_FIELDS:
+        raise ParseError("no header `priority,sequence,timestamp,flags;`")
+    priority, sequence, timestamp = (_number(field) for field in fields[:_LEAST_FIELDS])
+    text, _, more = rest.partition(b"\n")
+    return KernelMessage(
+        facility=priority >> 3,
+        level=priority & 7,
+        sequence=sequence,
+        timestamp_us=timestamp,
+        flags=fields[3].decode("latin-1") if len(fields) > _LEAST_FIELDS else "-",
+        text=unescape(text),
+        dictionary=_dictionary(more) if more else {},
+    )
+
+
+def sequence_of(record: bytes) -> int:
+    """Read the sequence number alone, for the reader's count of lost records.
+
+    Raises:
+        ParseError: there is none.
+    """
+    fields = record.split(b",", 2)
+    if len(fields) < _LEAST_FIELDS:
+        raise ParseError("no sequence number")
+    return _number(fields[1])
+
+
+def unescape(text: bytes) -> bytes:
+    r"""Undo the kernel's `\xNN`; a broken escape, as at the end of a cut record, is kept as it is."""
+    if b"\\" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: bytes((int(escape[1], 16),)), text)
+
+
+def _number(field: bytes) -> int:
+    if not field.isdigit() or len(field) > _MOST_DIGITS or (value := int(field)) > _LARGEST_SEQUENCE:
+        raise ParseError(f"{field[:_MOST_DIGITS]!r} is no 64-bit number")
+    return value
+
+
+def _dictionary(lines: bytes) -> dict[str, str]:
+    pairs = {}
+    for line in lines.split(b"\n"):
+        key, equals, value = line.partition(b"=")
+        if equals and key.startswith(b" "):
+            pairs[key[1:].decode("latin-1")] = unescape(value).decode("utf-8", "replace")
+    return pairs

@@ -1,0 +1,122 @@
+r"""RE2 patterns: how they are compiled, checked, and loosened for the first look at a whole batch. Pure.
+
+All patterns and texts are Latin-1 bytes: under UTF-8 one invalid byte hides a match without a word. Nothing is
+compiled with the standard library's `re`, whose backtracking a hostile line could use to stop the reader.
+
+Source: google/re2 re2.h, set.h and syntax (read 2026-11-29); `../docs/benchmarks.md` has the measured traps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import re2
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Two automata caches of this size are all the memory that hostile text can make the matcher take.
+_SET_BYTES = 2 << 20
+_LATIN1: int = cast("Any", re2.Options).Encoding.LATIN1  # google-re2-stubs do not know the enum
+_EDGES = ("^", "$", r"\A", r"\z")
+
+
+class PatternError(ValueError):
+    """RE2 refuses the pattern; the message says why."""
+
+
+def options(max_mem: int = _SET_BYTES) -> re2.Options:
+    """Make the options that every pattern of ours is compiled with."""
+    chosen = re2.Options()
+    chosen.encoding = _LATIN1
+    chosen.log_errors = False  # else absl writes to stderr, into the log
+    chosen.max_mem = max_mem
+    return chosen
+
+
+def compile_one(pattern: str) -> re2._Regexp[bytes]:
+    """Compile a pattern for searching with submatches.
+
+    Raises:
+        PatternError: RE2 refuses it, or two groups bear the same name (RE2 lets the second one win).
+    """
+    names = group_names(pattern)
+    if len(names) != len(set(names)):
+        raise PatternError(f"group name used twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
+    try:
+        return re2.compile(pattern.encode("latin-1"), options())
+    except UnicodeEncodeError as error:
+        raise PatternError("a pattern may hold only characters up to U+00FF (write \\xNN for bytes)") from error
+    except re2.error as error:
+        text = error.args[0].decode("latin-1") if error.args and isinstance(error.args[0], bytes) else str(error)
+        raise PatternError(text) from error
+
+
+def compile_set(patterns: Iterable[str]) -> re2.Set:
+    """Compile patterns into one automaton that tells which of them match.
+
+    A Set without patterns, or not compiled, would silently match nothing: one that can never match stands in.
+
+    Raises:
+        PatternError: the patterns together need more memory than a Set may take.
+    """
+    chosen = re2.Set.SearchSet(options())
+    for pattern in list(patterns) or [r"[^\x00-\xff]"]:
+        chosen.Add(pattern.encode("latin-1"))
+    try:
+        chosen.Compile()
+    except re2.error as error:
+        raise PatternError("the patterns together need too much memory (more than 2 MiB of automaton)") from error
+    return chosen
+
+
+def group_names(pattern: str) -> list[str]:
+    """List the names of the groups, in order, with repetitions."""
+    return [token[token.index("<") + 1 : -1] for token in tokens(pattern) if token.startswith("(?") and "<" in token]
+
+
+def relax(pattern: str) -> str:
+    """Drop the text anchors, so that the pattern can be searched in many records joined.
+
+    What the strict pattern finds in one record, the loose one finds in the joined text: without a backslash the raw
+    text equals the text, `;` before and a newline after it are non-word bytes like a text edge, and `.` does not
+    cross a newline. Candidates are decided by the strict pattern.
+    """
+    return "".join("(?:)" if token in _EDGES else token for token in tokens(pattern))
+
+
+def tokens(pattern: str) -> list[str]:
+    r"""Split a pattern into `[...]`, `\Q...\E`, escapes, group openings and single characters."""
+    found, at = [], 0
+    while at < len(pattern):
+        end = _token_end(pattern, at)
+        found.append(pattern[at:end])
+        at = end
+    return found
+
+
+def _token_end(pattern: str, at: int) -> int:
+    if pattern.startswith(r"\Q", at):
+        end = pattern.find(r"\E", at)
+        return len(pattern) if end < 0 else end + 2
+    if pattern[at] == "\\":
+        return at + 2
+    if pattern[at] == "[":
+        return _class_end(pattern, at)
+    if pattern.startswith(("(?P<", "(?<"), at) and (end := pattern.find(">", at)) > 0:
+        return end + 1
+    return at + 1
+
+
+def _class_end(pattern: str, at: int) -> int:
+    end = at + 1
+    if pattern.startswith("^", end):
+        end += 1
+    if pattern.startswith("]", end):  # a first `]` is a member
+        end += 1
+    while end < len(pattern) and pattern[end] != "]":
+        if pattern.startswith("[:", end) and (named := pattern.find(":]", end)) > 0:
+            end = named + 2
+        else:
+            end += 2 if pattern[end] == "\\" else 1
+    return end + 1
