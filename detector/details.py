@@ -9,7 +9,7 @@ instance-id=... hostname=... nd-id=... nc-id=... serial-num=... action=...`.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,8 +34,12 @@ def neuron_fields(text: bytes) -> dict[str, str]:
     return fields
 
 
-def named_groups(groups: Mapping[bytes | str, bytes | None]) -> dict[str, str]:
-    """Turn the named groups of a match into details; a group that took no part is left out."""
+def named_groups(groups: Mapping[Any, bytes | None]) -> dict[str, str]:
+    """Turn the named groups of a match into details; a group that took no part is left out.
+
+    Args:
+        groups: as google-re2 gives them, whose keys are bytes where the pattern was bytes.
+    """
     return {
         name.decode("latin-1") if isinstance(name, bytes) else name: printable(value)
         for name, value in groups.items()

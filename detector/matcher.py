@@ -16,7 +16,7 @@ import msgspec
 from detector.judge import Judge
 from detector.model import Finding, KernelMessage, NpdRuleSet
 from detector.parse import ParseError, parse, unescape
-from detector.patterns import compile_set, relax
+from detector.patterns import Automaton, relax
 from detector.window import Window
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Matcher:
                 self._owners += [(len(self._judges), place) for place in range(len(judge.patterns))]
                 self._judges.append(judge)
         patterns = [pattern for judge in self._judges for pattern in judge.patterns]
-        self._exact = compile_set(patterns)
-        self._loose = compile_set(relax(pattern) for pattern in patterns)
+        self._exact = Automaton(patterns)
+        self._loose = Automaton(relax(pattern) for pattern in patterns)
 
     def batch(self, records: list[bytes]) -> list[Hit]:
         """Find what counts in a batch of raw records.
@@ -81,7 +81,7 @@ class Matcher:
             records: at most some hundred, each ending in a newline; malformed ones are passed over.
         """
         joined = b"".join(records)
-        suspicious = self._loose.Match(joined) is not None
+        suspicious = bool(self._loose.match(joined))
         hits: list[Hit] = []
         if suspicious:
             hits = list(self._decide(records))
@@ -94,7 +94,7 @@ class Matcher:
 
     def judge(self, message: KernelMessage) -> tuple[Finding, ...]:
         """Find the rules that count for one record by itself, in the order of the sets and their rules."""
-        findings = self._findings(message, self._exact.Match(message.text) or ())
+        findings = self._findings(message, self._exact.match(message.text))
         for window in self._windows:
             findings += window.judge(message)
         return findings
@@ -102,8 +102,8 @@ class Matcher:
     def _decide(self, records: list[bytes]) -> Iterator[Hit]:
         for alike in _same_bodies(records):
             text = unescape(alike[0][alike[0].find(b";") + 1 :].partition(b"\n")[0])
-            numbers = self._exact.Match(text)
-            if numbers is None:
+            numbers = self._exact.match(text)
+            if not numbers:
                 continue
             try:
                 message = parse(alike[0])

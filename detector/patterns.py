@@ -52,22 +52,30 @@ def compile_one(pattern: str) -> re2._Regexp[bytes]:
         raise PatternError(text) from error
 
 
-def compile_set(patterns: Iterable[str]) -> re2.Set:
-    """Compile patterns into one automaton that tells which of them match.
+class Automaton:
+    """Patterns compiled together: one pass over a text tells which of them match.
 
-    A Set without patterns, or not compiled, would silently match nothing: one that can never match stands in.
+    An re2.Set without patterns, or not compiled, silently matches nothing: one pattern that can never match stands in.
+
+    Args:
+        patterns: each already accepted by `compile_one`.
 
     Raises:
-        PatternError: the patterns together need more memory than a Set may take.
+        PatternError: the patterns together need more memory than the automaton may take.
     """
-    chosen = re2.Set.SearchSet(options())
-    for pattern in list(patterns) or [r"[^\x00-\xff]"]:
-        chosen.Add(pattern.encode("latin-1"))
-    try:
-        chosen.Compile()
-    except re2.error as error:
-        raise PatternError("the patterns together need too much memory (more than 2 MiB of automaton)") from error
-    return chosen
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        self._set = cast("Any", re2.Set.SearchSet(options()))  # google-re2-stubs get Match wrong
+        for pattern in list(patterns) or [r"[^\x00-\xff]"]:
+            self._set.Add(pattern.encode("latin-1"))
+        try:
+            self._set.Compile()
+        except re2.error as error:
+            raise PatternError("the patterns together need more than 2 MiB of automaton") from error
+
+    def match(self, text: bytes) -> list[int]:
+        """List the numbers of the patterns that match, in no order; [] for none."""
+        return self._set.Match(text) or []
 
 
 def group_names(pattern: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from detector.parse import ParseError, parse
-from detector.patterns import compile_set
+from detector.patterns import Automaton
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ class Window:
 
     def __init__(self, judge: Judge, lines: int) -> None:
         self._judge = judge
-        self._exact = compile_set(judge.patterns)
+        self._exact = Automaton(judge.patterns)
         self._texts: deque[bytes] = deque(maxlen=lines)
 
     def batch(self, records: list[bytes]) -> Iterator[tuple[bytes, KernelMessage, tuple[Finding, ...]]]:
@@ -46,4 +46,4 @@ class Window:
         return self._search(message, message.text)
 
     def _search(self, message: KernelMessage, text: bytes) -> tuple[Finding, ...]:
-        return tuple(self._judge.findings(message, self._exact.Match(text) or (), text))
+        return tuple(self._judge.findings(message, self._exact.match(text), text))
