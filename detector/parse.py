@@ -14,6 +14,7 @@ import re
 from detector.model import KernelMessage
 
 _ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_UNPRINTABLE = re.compile(rb"[^\x20-\x5b\x5d-\x7e]")
 _MOST_DIGITS = 20  # of a 64-bit number
 _LARGEST_SEQUENCE = 2**64 - 1
 _LEAST_FIELDS = 3  # kernels before 3.7 wrote no flags
@@ -66,6 +67,18 @@ def unescape(text: bytes) -> bytes:
     if b"\\" not in text:
         return text
     return _ESCAPE.sub(lambda escape: bytes((int(escape[1], 16),)), text)
+
+
+def to_record(message: KernelMessage) -> bytes:
+    """Write a message as the kernel would: the inverse of `parse`."""
+    header = f"{message.facility << 3 | message.level},{message.sequence},{message.timestamp_us},{message.flags};"
+    lines = b"".join(b" %s=%s\n" % (k.encode(), escape(v.encode())) for k, v in message.dictionary.items())
+    return header.encode() + escape(message.text) + b"\n" + lines
+
+
+def escape(text: bytes) -> bytes:
+    r"""Write bytes below 0x20, from 0x7f on, and the backslash as `\xNN`."""
+    return _UNPRINTABLE.sub(lambda byte: b"\\x%02x" % byte[0][0], text)
 
 
 def _number(field: bytes) -> int:

@@ -1,0 +1,115 @@
+"""A recorded kernel log that grows, read as if it were the device: for demonstrations and tests without root.
+
+An edge. A file has no poll(): it is looked at twenty times a second. Must never take half a line for a record.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from detector.kmsg import BATCH, KmsgError
+from detector.parse import ParseError, sequence_of
+
+_CHUNK_BYTES = 1 << 16
+_LONGEST_LINE_BYTES = 1 << 16  # no record is that long; a file without line ends must not fill the memory
+
+
+class FileReader:
+    """A reader of raw records in a regular file, from its first line on.
+
+    Args:
+        path: the file.
+        after: sequence number up to which everything has been read before in this boot; None = nothing.
+    """
+
+    source: Final = "file"
+    poll_seconds: Final = 0.05
+
+    def __init__(self, path: str, *, after: int | None = None) -> None:
+        self.records = 0
+        self.lost = 0
+        self.overruns = 0
+        self.malformed = 0
+        self.last: int | None = None
+        self._path = path
+        self._skip_to = after
+        self._fd: int | None = None
+        self._inode = 0
+        self._rest = b""
+        self._waiting: list[bytes] = []
+
+    def open(self) -> None:
+        """Open the file at its beginning.
+
+        Raises:
+            KmsgError: it cannot be opened.
+        """
+        self.close()
+        try:
+            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise KmsgError(f"{self._path} cannot be opened: {error.strerror}") from error
+        self._inode = os.fstat(self._fd).st_ino
+        self._rest = b""
+        if self.last is not None:
+            self._skip_to = self.last
+
+    def close(self) -> None:
+        """Close the file; the position is kept as the last sequence number."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
+
+    def batch(self) -> list[bytes]:
+        """Read the records that are complete by now, at most 256.
+
+        Raises:
+            KmsgError: the file is gone or cannot be read; open it again.
+        """
+        if self._fd is None:
+            raise KmsgError(f"{self._path} is not open")
+        try:
+            chunk = os.read(self._fd, _CHUNK_BYTES) if len(self._waiting) < BATCH else b""
+            if not chunk and not self._waiting:
+                self._notice_replacement()
+        except OSError as error:
+            self.close()
+            raise KmsgError(f"{self._path} cannot be read: {error.strerror}") from error
+        self._split(chunk)
+        records, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+        return [record for record in records if self._is_new(record)]
+
+    def _notice_replacement(self) -> None:
+        """Start again from the beginning when the file was truncated or replaced."""
+        here = os.fstat(self._fd or 0)
+        if os.lseek(self._fd or 0, 0, os.SEEK_CUR) > here.st_size:
+            os.lseek(self._fd or 0, 0, os.SEEK_SET)
+            self._rest = b""
+        elif Path(self._path).stat().st_ino != self._inode:
+            self.open()
+
+    def _split(self, chunk: bytes) -> None:
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > _LONGEST_LINE_BYTES:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            if not line.startswith(b" "):
+                self._waiting.append(line + b"\n")
+            elif self._waiting:  # a dictionary line of the record before
+                self._waiting[-1] += line + b"\n"
+
+    def _is_new(self, record: bytes) -> bool:
+        try:
+            number = sequence_of(record)
+        except ParseError:
+            self.malformed += 1
+            return False
+        if self._skip_to is not None and self.last is None and number <= self._skip_to:
+            return False
+        if self.last is not None and number > self.last:
+            self.lost += number - self.last - 1
+        self.last = number
+        self.records += 1
+        return True
