@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Iterator[None]:
+    """Give back the handlers and levels that a test's `logs.setup` changed."""
+    loggers = [logging.getLogger(), logging.getLogger("chipwarden")]
+    before = [(list(logger.handlers), logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)
+
+
+class LogLines(logging.Handler):
+    """Keeps the events that reach the root logger, with their fields."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+    def events(self) -> list[str]:
+        return [record.getMessage() for record in self.records]
+
+    def fields(self, event: str) -> list[dict[str, object]]:
+        return [record.__dict__["fields"] for record in self.records if record.getMessage() == event]
+
+
+@pytest.fixture
+def log_lines() -> LogLines:
+    """Collect what the code under test logs, from level debug up."""
+    lines = LogLines()
+    logging.getLogger().addHandler(lines)
+    logging.getLogger("chipwarden").setLevel(logging.DEBUG)
+    return lines
