@@ -57,7 +57,12 @@ def is_foreign(details: Mapping[str, str], instance: str | None) -> bool:
     return bool(instance and named and _WELL_FORMED_ID.fullmatch(named) and named != instance)
 
 
-def printable(value: bytes) -> str:
-    """Make a short, printable, one-line text of bytes that anybody may have written."""
-    text = value[: 4 * _MOST_CHARACTERS].decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "?" for c in text)[:_MOST_CHARACTERS]
+def printable(value: bytes, most: int = _MOST_CHARACTERS) -> str:
+    """Make a short, printable, one-line text of bytes that anybody may have written.
+
+    Args:
+        value: the bytes.
+        most: how many characters to keep.
+    """
+    text = value[: 4 * most].decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text)[:most]

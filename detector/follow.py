@@ -37,6 +37,7 @@ class FileReader:
         self._skip_to = after
         self._fd: int | None = None
         self._inode = 0
+        self._newest: int | None = None
         self._rest = b""
         self._waiting: list[bytes] = []
 
@@ -53,8 +54,8 @@ class FileReader:
             raise KmsgError(f"{self._path} cannot be opened: {error.strerror}") from error
         self._inode = os.fstat(self._fd).st_ino
         self._rest = b""
-        if self.last is not None:
-            self._skip_to = self.last
+        self._skip_to = self.last if self.last is not None else self._skip_to
+        self._newest = None
 
     def close(self) -> None:
         """Close the file; the position is kept as the last sequence number."""
@@ -82,12 +83,13 @@ class FileReader:
         return [record for record in records if self._is_new(record)]
 
     def _notice_replacement(self) -> None:
-        """Start again from the beginning when the file was truncated or replaced."""
-        here = os.fstat(self._fd or 0)
-        if os.lseek(self._fd or 0, 0, os.SEEK_CUR) > here.st_size:
-            os.lseek(self._fd or 0, 0, os.SEEK_SET)
-            self._rest = b""
-        elif Path(self._path).stat().st_ino != self._inode:
+        """Start again when the file was truncated or replaced, or holds only older numbers: it is another recording."""
+        fd = self._fd or 0
+        replaced = Path(self._path).stat().st_ino != self._inode
+        truncated = os.lseek(fd, 0, os.SEEK_CUR) > os.fstat(fd).st_size
+        older = self._skip_to is not None and self._newest is not None and self._newest < self._skip_to
+        if replaced or truncated or older:
+            self.last = self._skip_to = None
             self.open()
 
     def _split(self, chunk: bytes) -> None:
@@ -106,8 +108,11 @@ class FileReader:
         except ParseError:
             self.malformed += 1
             return False
-        if self._skip_to is not None and self.last is None and number <= self._skip_to:
+        self._newest = number
+        if self._skip_to is not None and number <= self._skip_to:
             return False
+        if self._skip_to is not None:
+            self.last, self._skip_to = self._skip_to, None
         if self.last is not None and number > self.last:
             self.lost += number - self.last - 1
         self.last = number

@@ -1,8 +1,8 @@
 """The kernel log device: open, read, count what was lost, open again.
 
-An edge: the reader never waits for anything downstream and never ends because of what it reads. What it cannot see it counts:
-the kernel numbers its records, so losses are known exactly. Must never sleep, log or reopen on an overrun: in a flood
-that would lose more.
+An edge: the reader never waits for anything downstream and never ends because of what it reads. What it cannot see it
+counts: the kernel numbers its records, so losses are known exactly. Must never sleep, log or reopen on an overrun: in
+a flood that would lose more.
 
 Source: torvalds/linux Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c (read 2026-11-29).
 """

@@ -141,8 +141,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def device(self) -> tuple[tuple[str, str], ...]:
-        """The details that tell one device of this node from another, sorted."""
-        return tuple(sorted(item for item in self.details.items() if item[0] not in _ANY_DEVICE))
+        """The details that tell one device of this node from another."""
+        return device_of(self.details)
+
+
+def device_of(details: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """Pick the details that tell one device of a node from another, sorted."""
+    return tuple(sorted(item for item in details.items() if item[0] not in _ANY_DEVICE))
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True, rename={"fault_class": "faultClass", "clears_on": "clearsOn"}):
@@ -199,3 +204,50 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     count: int = 1
     at: datetime
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of one device that have not reached their rule's threshold.
+
+    Args:
+        stamps_us: when they were written, kernel time in microseconds since boot.
+    """
+
+    reason: str
+    details: dict[str, str]
+    stamps_us: tuple[int, ...]
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """What must survive a restart of the program; the content of the state file.
+
+    Args:
+        v: format version; another one is not ours to read.
+        boot: the boot that `seq` and `pending` belong to.
+        instance: the instance that all of it belongs to; None = unknown.
+        seq: number of the last record read; None = none.
+    """
+
+    v: Literal[1] = 1
+    boot: str
+    instance: str | None
+    seq: int | None
+    conditions: tuple[Condition, ...] = ()
+    faults: tuple[Fault, ...] = ()
+    pending: tuple[Pending, ...] = ()
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The health of the node at one moment, for whoever publishes it.
+
+    Args:
+        revision: grows when a condition changes in more than counts and times.
+        problems: matched lines that counted, by reason, since the program started; all reasons from the start.
+        foreign: lines that spoke about another instance.
+    """
+
+    revision: int
+    conditions: tuple[Condition, ...]
+    faults: tuple[Fault, ...]
+    problems: dict[str, int]
+    foreign: int

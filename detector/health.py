@@ -1,0 +1,222 @@
+"""NodeHealth: what is wrong with this node, from findings, boots, replacements and an operator's word. Pure.
+
+A fault never heals by silence: it ends only by the cause that its rule names, by a replacement, or because an
+operator says so. A verdict belongs to an instance and a boot. Time is passed in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from detector.book import MOST_ENTRIES, Book
+from detector.details import is_foreign
+from detector.model import Announcement, Condition, ConditionDefault, State, View
+from detector.tally import Tally
+from detector.wording import cleared_message, condition_message, fault_message, gravest_first
+from runtime.vocabulary import ClearsOn, Reason, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+
+    from detector.matcher import Hit
+    from detector.model import Fault
+    from detector.rules import Catalog
+
+
+class NodeHealth:
+    """The faults and conditions of one node.
+
+    Args:
+        catalog: the rules loaded.
+        boot: id of this boot.
+        instance: id of this instance; None = unknown.
+        now: when the program started (aware UTC).
+        state: what an earlier run left; None = nothing. What a reboot or a replacement has ended since then is
+            cleared, and nothing is announced twice. A state whose instance is unknown, or met while ours is unknown,
+            counts as ours: it lies on our own disk.
+    """
+
+    def __init__(
+        self, catalog: Catalog, *, boot: str, instance: str | None, now: datetime, state: State | None = None
+    ) -> None:
+        rules = {rule.reason: rule for rule in catalog.rules}
+        self.instance = instance or (state.instance if state else None)
+        self._defaults = {default.type: default for default in catalog.conditions}
+        self._boot = boot
+        self._book = Book(rules)
+        self._tally = Tally(MOST_ENTRIES)
+        self._told_until: datetime | None = None
+        self._problems = dict.fromkeys(rules, 0)
+        self._foreign = 0
+        self._blind: str | None = None
+        self._revision = 0
+        self._announcements: dict[str, Announcement] = {}
+        self._conditions: dict[str, Condition] = {}
+        if state is not None:
+            self._restore(state, instance, now)
+        self._update(self._types(), now)
+
+    def _restore(self, state: State, instance: str | None, now: datetime) -> None:
+        for fault in state.faults:
+            self._book.restore(fault)
+        if None not in (state.instance, instance) and state.instance != instance:
+            self._end(lambda _: True, "the instance was replaced", now)
+        elif state.boot != self._boot:
+            self._end(lambda fault: fault.clears_on is ClearsOn.REBOOT, "the node was rebooted", now)
+        else:
+            self._tally.restore(state.pending)
+        kinds = self._types()
+        self._conditions = {condition.type: condition for condition in state.conditions if condition.type in kinds}
+
+    def adopt(self, conditions: Iterable[Condition], now: datetime) -> None:
+        """Take over conditions that this very instance published before its state file was lost.
+
+        The devices are unknown until their lines are read again; those lines are not announced again.
+
+        Args:
+            conditions: as the Node object has them; other people's are passed over.
+            now: aware UTC.
+        """
+        for condition in conditions:
+            if condition.type not in self._defaults:
+                continue
+            self._conditions[condition.type] = condition
+            self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
+            if condition.status is Status.TRUE:
+                self._book.adopt(condition)
+        self._update(self._types(), now)
+
+    def apply(self, hit: Hit, *, first_at: datetime, last_at: datetime, now: datetime) -> None:
+        """Count lines that rules matched.
+
+        Args:
+            hit: lines of one body.
+            first_at: when the first of them was written (aware UTC).
+            last_at: when the last was.
+            now: when a condition that changes by it changes.
+        """
+        if any(is_foreign(finding.details, self.instance) for finding in hit.findings):
+            self._foreign += len(hit.records)
+            return
+        told = self._told_until is not None and last_at.replace(microsecond=0) <= self._told_until
+        for finding in hit.findings:
+            rule, key = finding.rule, self._book.key(finding)
+            active = key in self._book
+            counts_at_once = active or rule.threshold.count == 1
+            lines = len(hit.records) if counts_at_once else self._tally.add(finding, hit.stamps_us)
+            if not lines:
+                continue
+            self._problems[rule.reason] += lines
+            total = self._book.count(key, finding, lines, first_at, last_at)
+            if not told:
+                text = fault_message(finding, hit.message.text)
+                self._announce(rule.reason, text, now, key=str(key), count=total, warning=True)
+            if rule.condition and not active:
+                self._update([rule.condition], now)
+
+    def clear(self, reason: str, now: datetime) -> bool:
+        """End a fault because an operator says so; `all` ends every fault. Tell whether there was one."""
+        ended = self._end(lambda fault: reason in ("all", fault.reason), "an operator cleared it", now)
+        self._update(self._types(), now)
+        return ended
+
+    def set_blind(self, why: str, now: datetime) -> None:
+        """Say that the kernel log cannot be read: no condition is False any more, and a True one stays True."""
+        if self._blind is None:
+            self._blind = f"the kernel log cannot be read: {why}"
+            self._announce(Reason.DETECTOR_BLIND, self._blind, now, warning=True)
+            self._update(self._types(), now)
+
+    def set_seeing(self, now: datetime) -> None:
+        """Say that the kernel log is read again."""
+        if self._blind is not None:
+            self._blind = None
+            self._announce(Reason.DETECTOR_SEES_AGAIN, "the kernel log is read again", now)
+            self._update(self._types(), now)
+
+    def heartbeat(self, now: datetime) -> bool:
+        """Say that the conditions still hold, counts brought up to date; False, and nothing said, while blind."""
+        if self._blind is not None:
+            return False
+        revision = self._revision
+        self._update(self._types(), now, beat=True)
+        self._revision = revision
+        return True
+
+    def view(self) -> View:
+        """Show everything as it is now."""
+        return View(
+            revision=self._revision,
+            conditions=tuple(self._conditions.values()),
+            faults=self._book.faults,
+            problems=dict(self._problems),
+            foreign=self._foreign,
+        )
+
+    def state(self, sequence: int | None) -> State:
+        """Show what must survive a restart.
+
+        Args:
+            sequence: number of the last record read; None = none.
+        """
+        return State(
+            boot=self._boot,
+            instance=self.instance,
+            seq=sequence,
+            conditions=tuple(self._conditions.values()),
+            faults=self._book.faults,
+            pending=self._tally.pending(),
+        )
+
+    def announcements(self) -> list[Announcement]:
+        """Hand out what is to be told since the last call, one announcement a key with the newest count."""
+        told, self._announcements = list(self._announcements.values()), {}
+        return told
+
+    def _types(self) -> list[str]:
+        """List the condition types: those of the rules, and those of faults whose rules are no longer loaded."""
+        return list(dict.fromkeys([*self._defaults, *(fault.condition for fault in self._book.faults)]))
+
+    def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> bool:
+        ended = self._book.end(ends)
+        for fault in ended:
+            text = cleared_message(fault, cause)
+            self._announce(Reason.FAULT_CLEARED, text, now, key=f"cleared {fault.reason} {fault.details}")
+        return bool(ended)
+
+    def _announce(
+        self, reason: str, message: str, now: datetime, *, key: str = "", count: int = 1, warning: bool = False
+    ) -> None:
+        self._announcements[key or reason] = Announcement(
+            reason=reason, message=message, warning=warning, key=key or reason, count=count, at=now
+        )
+
+    def _update(self, kinds: Iterable[str], now: datetime, *, beat: bool = False) -> None:
+        """Recompute conditions; the transition time moves only with the status."""
+        now = now.replace(microsecond=0)
+        for kind in kinds:
+            old = self._conditions.get(kind)
+            status, reason, message = self._says(kind)
+            if old is not None and not beat and (old.status, old.reason, old.message) == (status, reason, message):
+                continue
+            self._revision += 1
+            moved = old is None or old.status is not status
+            self._conditions[kind] = Condition(
+                type=kind,
+                status=status,
+                reason=reason,
+                message=message,
+                last_transition_at=now if old is None or moved else old.last_transition_at,
+                last_heartbeat_at=now,
+            )
+
+    def _says(self, kind: str) -> tuple[Status, str, str]:
+        """Tell a condition's status, reason and message; the only place that knows that True is bad."""
+        faults = gravest_first(fault for fault in self._book.faults if fault.condition == kind)
+        if faults:
+            return Status.TRUE, faults[0].reason, condition_message(faults)
+        if self._blind is not None:
+            return Status.UNKNOWN, Reason.DETECTOR_BLIND, self._blind
+        default = self._defaults.get(kind) or ConditionDefault(type=kind, reason=Reason.FAULT_CLEARED)
+        return Status.FALSE, default.reason, default.message

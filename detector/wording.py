@@ -1,0 +1,61 @@
+"""The sentences in conditions and Events. Pure.
+
+Text from a line goes into them only made printable and short: anybody may have written it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from detector.details import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from detector.model import Fault, Finding
+
+_LONGEST_MESSAGE = 1024  # what Kubernetes advises for a condition's and allows for an Event's message
+_LONGEST_QUOTE = 256
+
+
+def gravest_first(faults: Iterable[Fault]) -> list[Fault]:
+    """Sort faults by gravity, then the oldest first."""
+    return sorted(faults, key=lambda fault: (fault.fault_class.gravity, fault.first_at))
+
+
+def condition_message(faults: Sequence[Fault]) -> str:
+    """List all faults with their devices and counts, as far as a condition's message goes.
+
+    Args:
+        faults: the gravest first.
+    """
+    parts: list[str] = []
+    length = 0
+    for number, fault in enumerate(faults):
+        part = f"{fault.reason}{_on(fault.details)} ({_times(fault.count)})"
+        more = f"and {len(faults) - number} more"
+        if length + len(part) + len("; ") + len("; ") + len(more) > _LONGEST_MESSAGE:
+            return "; ".join([*parts, more])
+        parts.append(part)
+        length += len(part) + len("; ")
+    return "; ".join(parts)
+
+
+def fault_message(finding: Finding, text: bytes) -> str:
+    """Say what a line means, and quote it."""
+    rule = finding.rule
+    meaning = f"{rule.fault_class}, vendor's advice: {rule.action}" if rule.condition else "no condition"
+    return f"{rule.reason}{_on(finding.details)} ({meaning}): {printable(text, _LONGEST_QUOTE)}"[:_LONGEST_MESSAGE]
+
+
+def cleared_message(fault: Fault, cause: str) -> str:
+    """Say which fault has ended, and why."""
+    return f"{fault.reason}{_on(fault.details)} ended after {_times(fault.count)}: {cause}"
+
+
+def _on(details: Mapping[str, str]) -> str:
+    return "".join(f" {name}={value}" for name, value in details.items())
+
+
+def _times(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
