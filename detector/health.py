@@ -60,14 +60,14 @@ class NodeHealth:
     def _restore(self, state: State, instance: str | None, now: datetime) -> None:
         for fault in state.faults:
             self._book.restore(fault)
+        kinds = self._types()
+        self._conditions = {condition.type: condition for condition in state.conditions if condition.type in kinds}
         if None not in (state.instance, instance) and state.instance != instance:
             self._end(lambda _: True, "the instance was replaced", now)
         elif state.boot != self._boot:
             self._end(lambda fault: fault.clears_on is ClearsOn.REBOOT, "the node was rebooted", now)
         else:
             self._tally.restore(state.pending)
-        kinds = self._types()
-        self._conditions = {condition.type: condition for condition in state.conditions if condition.type in kinds}
 
     def adopt(self, conditions: Iterable[Condition], now: datetime) -> None:
         """Take over conditions that this very instance published before its state file was lost.
@@ -175,8 +175,9 @@ class NodeHealth:
         return told
 
     def _types(self) -> list[str]:
-        """List the condition types: those of the rules, and those of faults whose rules are no longer loaded."""
-        return list(dict.fromkeys([*self._defaults, *(fault.condition for fault in self._book.faults)]))
+        """List the condition types: those of the rules, and those left by faults whose rules are no longer loaded."""
+        left = [fault.condition for fault in self._book.faults]
+        return list(dict.fromkeys([*self._defaults, *self._conditions, *left]))
 
     def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> bool:
         ended = self._book.end(ends)

@@ -5,7 +5,7 @@ A type of its own, so that no bare number without a unit can pass for one.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import re
 from typing import Any
 
@@ -14,15 +14,18 @@ _ALLOWED = "allowed: a number and ms, s, m, h or d, such as 10s, 5m, 24h"
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
-@dataclasses.dataclass(frozen=True, slots=True, order=True)
+@functools.total_ordering
 class Duration:
-    """A span of time.
+    """A span of time; no dataclass, for msgspec would take those for objects with fields.
 
     Args:
         seconds: its length, never negative.
     """
 
-    seconds: float
+    __slots__ = ("seconds",)
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = float(seconds)
 
     @classmethod
     def parse(cls, text: str) -> Duration:
@@ -35,6 +38,18 @@ class Duration:
         if not parts or "".join(number + unit for number, unit in parts) != text:
             raise ValueError(f"{text!r} is not a duration ({_ALLOWED})")
         return cls(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Duration) and self.seconds == other.seconds
+
+    def __lt__(self, other: Duration) -> bool:
+        return self.seconds < other.seconds
+
+    def __hash__(self) -> int:
+        return hash(self.seconds)
+
+    def __repr__(self) -> str:
+        return f"Duration({self.seconds:g})"
 
     def __str__(self) -> str:
         for unit in ("d", "h", "m", "s"):

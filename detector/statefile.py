@@ -1,0 +1,126 @@
+"""The file that lets faults survive a restart: read once, written atomically, never trusted blindly.
+
+An edge. What cannot be read is set aside, not deleted: somebody may want to know. Must never leave half a file.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from detector.model import State
+
+_NAME: Final = "state.json"
+_CLEAR_REQUEST: Final = "clear-request"
+_LARGEST_BYTES = 8 << 20
+_LONGEST_REQUEST_BYTES = 256
+
+
+class StateFileError(Exception):
+    """The state cannot be read or written now. It does not mean that there are no faults: memory still has them."""
+
+
+class StateFile:
+    """The detector's files in its state directory.
+
+    Args:
+        directory: made if it is missing.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._directory = Path(directory)
+        self.path: Final = self._directory / _NAME
+
+    def load(self) -> State | None:
+        """Read what the last run left; None = nothing.
+
+        Raises:
+            StateFileError: there is something that is not a state of ours; it has been set aside, if possible.
+        """
+        try:
+            text = _read_regular(self.path, _LARGEST_BYTES)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StateFileError(f"{self.path} cannot be read: {error.strerror}") from error
+        try:
+            return msgspec.json.decode(text, type=State)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise StateFileError(f"{self.path} is not a state file ({error}); {self._set_aside()}") from error
+
+    def save(self, state: State) -> None:
+        """Write the state so that a crash at any moment leaves either the old file or the new one.
+
+        Raises:
+            StateFileError: the directory cannot be written to, or the disk is full; the old file is untouched.
+        """
+        text = msgspec.json.format(msgspec.json.encode(state), indent=1)
+        fresh = self._directory / f".{_NAME}.new"
+        try:
+            self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+            with os.fdopen(fd, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(fd)
+            fresh.replace(self.path)
+            _sync_directory(self._directory)
+        except OSError as error:
+            raise StateFileError(f"{self.path} cannot be written: {error.strerror}") from error
+
+    def take_clear_request(self) -> str | None:
+        """Take the request that `chipwarden-detector clear` left: a reason or `all`; None = there is none."""
+        path = self._directory / _CLEAR_REQUEST
+        try:
+            text = _read_regular(path, _LONGEST_REQUEST_BYTES)
+            path.unlink()
+        except OSError:
+            return None
+        return text.decode("utf-8", "replace").strip() or None
+
+    def leave_clear_request(self, reason: str) -> None:
+        """Leave a request for the running detector, which takes it within 30 seconds.
+
+        Raises:
+            StateFileError: the directory cannot be written to.
+        """
+        fresh = self._directory / f".{_CLEAR_REQUEST}.new"
+        try:
+            fresh.write_text(reason + "\n", encoding="utf-8")
+            fresh.replace(self._directory / _CLEAR_REQUEST)
+        except OSError as error:
+            raise StateFileError(f"{self._directory} cannot be written to: {error.strerror}") from error
+
+    def _set_aside(self) -> str:
+        place = self.path.with_name(f"{_NAME}.rejected-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+        try:
+            self.path.replace(place)
+        except OSError as error:
+            return f"it could not be set aside: {error.strerror}"
+        return f"set aside as {place.name}"
+
+
+def _read_regular(path: Path, largest: int) -> bytes:
+    """Read a regular file; anything else (a pipe would block for ever) and what is too large is an error."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with os.fdopen(fd, "rb") as file:
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(0, "not a regular file")
+        text = file.read(largest + 1)
+    if len(text) > largest:
+        raise OSError(0, f"larger than {largest} bytes")
+    return text
+
+
+def _sync_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
