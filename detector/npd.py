@@ -8,6 +8,7 @@ for other plugins; other keys that it knows (`logPath`, `metricsReporting`, ...)
 
 - Patterns see the unescaped text of a record without its dictionary lines. There they see the escaped text, and the
   dictionary lines of a device print keep most patterns from matching it.
+- A pattern that asks for spaces around a message finds them; there they are gone.
 - `^` and `\A` match at the start of a record in a file whose patterns all stay within one line. There, and in any other
   file, they match at the start of the oldest kept message only, so that such a rule does not fire.
 - Only the kernel and users count, not daemons: our defaults hold for all that the format does not say.
@@ -36,6 +37,7 @@ _MOST_NAME = 63
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_SECONDS)})")
 _LONGEST_SECONDS = 2**63 / 1e9
+_STARTS = ("^", r"\A")
 _NEWLINES = ("\n", r"\n", r"\s")
 _NARROW_ESCAPES = frozenset(string.punctuation) | frozenset("dwSbBAztfrv")  # what these match is no newline, or nothing
 _NARROW_MEMBERS = frozenset(string.punctuation) | frozenset("dwS")  # a control character could begin a range
@@ -123,7 +125,7 @@ def _rule(number: int, given: dict[str, Any], declared: list[str]) -> Rule:
     try:
         rule = msgspec.convert(given, _Rule)
         compile_one(rule.pattern)
-        pattern = rf"(?:{rule.pattern}) *\z"
+        pattern = _anchored(rule.pattern)
         compile_one(pattern)  # an open \Q would swallow the end of the group
     except msgspec.ValidationError as error:
         raise NpdError(f"{where}: {error}") from error
@@ -135,6 +137,11 @@ def _rule(number: int, given: dict[str, Any], declared: list[str]) -> Rule:
         allowed = ", ".join(declared) or "none is declared"
         raise NpdError(f"{where}: condition {rule.condition!r} is not among the file's conditions ({allowed})")
     return Rule(reason=rule.reason, pattern=pattern, condition=rule.condition)
+
+
+def _anchored(pattern: str) -> str:
+    """Let the pattern end where the text ends, and neither end mind the spaces that are trimmed there."""
+    return "(?:" + "".join(f"(?:{part} *)" if part in _STARTS else part for part in tokens(pattern)) + r") *\z"
 
 
 def _duration(key: str, text: str) -> Duration:
