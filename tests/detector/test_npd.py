@@ -66,6 +66,7 @@ def test_a_temporary_rule_has_no_condition_even_if_it_names_one() -> None:
         (r"[\s]", False),
         (r"[\t-\r]", False),
         ("[\t-z]", False),
+        (r"[\t-z]", False),
         (r"[\x00-\x7f]", False),
         (r"[\W]", False),
         (r"[[:space:]]", False),
@@ -165,15 +166,14 @@ def test_a_set_is_named_by_its_source_or_else_its_file(source: str, name: str, e
         ("2\u00b5s", 2e-6),
         ("2\u03bcs", 2e-6),
         ("3ns", 3e-9),
+        ("2562047h", 2562047 * 3600),
     ],
 )
 def test_lookback_is_a_duration_as_go_writes_it(text: str, seconds: float) -> None:
     assert made("a", lookback=text).lookback.seconds == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize(
-    "text", ["5", "-5m", "5 m", "5d", "m", ".s", "1h-5m", "\u0665m", "9" * 400 + "h", "300000h1e9s"]
-)
+@pytest.mark.parametrize("text", ["5", "-5m", "5 m", "5d", "m", ".s", "1h-5m", "\u0665m", "9" * 400 + "h", "2562048h"])
 def test_a_lookback_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(NpdError, match=r"^lookback '.*' is not a duration \(allowed: "):
         made("a", lookback=text)
