@@ -1,6 +1,11 @@
 from __future__ import annotations
 
+import hashlib
 import logging
+import os
+import shutil
+import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -44,3 +49,20 @@ def log_lines() -> LogLines:
     logging.getLogger().addHandler(lines)
     logging.getLogger("chipwarden").setLevel(logging.DEBUG)
     return lines
+
+
+@pytest.fixture(scope="session")
+def imds_simulator() -> Path:
+    """Build AWS's simulator of the metadata service, once for each set of versions that imds/go.mod asks for."""
+    module = Path(__file__).parent / "imds"
+    versions = hashlib.sha256(b"".join((module / name).read_bytes() for name in ("go.mod", "go.sum"))).hexdigest()[:16]
+    folder = Path(__file__).parents[2] / ".cache" / "imds" / versions
+    program = folder / "ec2-metadata-mock"
+    if not program.exists():
+        package = "github.com/aws/amazon-ec2-metadata-mock/cmd/ec2-metadata-mock"
+        building = folder.with_name(f"{versions}.{os.getpid()}")
+        command = ["go", "build", "-trimpath", "-tags", "aemmlinux", "-o", f"{building}/", package]
+        subprocess.run(command, cwd=module, check=True, timeout=600)
+        shutil.rmtree(folder, ignore_errors=True)
+        building.rename(folder)  # at once, so that a build that was interrupted is never taken for a whole one
+    return program
