@@ -1,0 +1,57 @@
+# Everything a developer or an operator starts by hand. `.ci/run` calls `make check`.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-pure check lint types layers tools kubernetes bench lock clean
+
+help: ## Show what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
+
+$(VENV)/.run: requirements/run.txt
+	$(PYTHON) tools/install.py $(VENV) requirements/run.txt
+
+$(STAMP): requirements/dev.txt
+	$(PYTHON) tools/install.py $(VENV) requirements/dev.txt
+
+run: ## Start the detector on this machine's kernel log (needs root)
+	@[ "$$(id -u)" = 0 ] || { echo "make run: needs root to read /dev/kmsg (try: sudo make run)"; exit 1; }
+	@[ -x $(BIN)/python ] || $(PYTHON) tools/install.py $(VENV) requirements/run.txt
+	$(BIN)/python -m detector run --kubernetes off $(ARGS)
+
+tools: $(STAMP)
+
+test: $(STAMP) kubernetes ## Run all tests (needs root, Debian and Go)
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+
+test-pure: $(STAMP) ## Run the tests that need neither root nor Go
+	$(BIN)/python -m pytest -m pure $(ARGS)
+
+kubernetes: ## Build the Kubernetes that the tests run against (cached)
+	@tools/prerequisites.sh
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+layers: $(STAMP)
+	$(BIN)/lint-imports
+
+check: lint types layers test ## Run everything that CI runs
+
+bench: $(STAMP) ## Measure; see docs/benchmarks.md (needs root and a quiet machine)
+	$(BIN)/python -m compileall -q runtime detector $(VENV)/lib >/dev/null || true
+	$(BIN)/python bench/run.py $(ARGS)
+
+lock: ## Resolve the dependencies anew
+	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements/run.txt
+	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-emit-index-url pyproject.toml --group dev -o requirements/dev.txt
+
+clean: ## Remove what was built
+	rm -rf $(VENV) .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis
