@@ -9,8 +9,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from detector.kmsg import BATCH, KmsgError
 from detector.parse import ParseError, sequence_of
+from detector.source import BATCH, KmsgError
 
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE_BYTES = 1 << 16  # no record is that long; a file without line ends must not fill the memory

@@ -50,7 +50,7 @@ class NodeHealth:
         self._problems = dict.fromkeys(rules, 0)
         self._foreign = 0
         self._blind: str | None = None
-        self._revision = 0
+        self.revision = 0
         self._announcements: dict[str, Announcement] = {}
         self._conditions: dict[str, Condition] = {}
         if state is not None:
@@ -139,15 +139,20 @@ class NodeHealth:
         """Say that the conditions still hold, counts brought up to date; False, and nothing said, while blind."""
         if self._blind is not None:
             return False
-        revision = self._revision
+        revision = self.revision
         self._update(self._types(), now, beat=True)
-        self._revision = revision
+        self.revision = revision
         return True
+
+    @property
+    def faults(self) -> tuple[Fault, ...]:
+        """The active faults."""
+        return self._book.faults
 
     def view(self) -> View:
         """Show everything as it is now."""
         return View(
-            revision=self._revision,
+            revision=self.revision,
             conditions=tuple(self._conditions.values()),
             faults=self._book.faults,
             problems=dict(self._problems),
@@ -201,7 +206,7 @@ class NodeHealth:
             status, reason, message = self._says(kind)
             if old is not None and not beat and (old.status, old.reason, old.message) == (status, reason, message):
                 continue
-            self._revision += 1
+            self.revision += 1
             moved = old is None or old.status is not status
             self._conditions[kind] = Condition(
                 type=kind,

@@ -38,10 +38,11 @@ class Judge:
         self._rules = rule_set.rules
         refused = {Facility.USER} if kernel_only else set()
         self._accepted = [frozenset(rule.facilities) - refused for rule in rule_set.rules]
-        self._oldest_us = 0
+        self.oldest_us = 0
         if isinstance(rule_set, NpdRuleSet) and started_us is not None:
-            self._oldest_us = started_us - round(rule_set.lookback.seconds * 1_000_000)
-        self.patterns = [rule.pattern for rule in rule_set.rules] + list(rule_set.ignore)
+            self.oldest_us = started_us - round(rule_set.lookback.seconds * 1_000_000)
+        self.wanted = [rule.pattern for rule in rule_set.rules]
+        self.patterns = [*self.wanted, *rule_set.ignore]
         self._searches = [compile_one(pattern) for pattern in self.patterns]
 
     def findings(self, message: KernelMessage, matching: Iterable[int], text: bytes) -> list[Finding]:
@@ -53,7 +54,7 @@ class Judge:
             text: what the patterns were searched in: the record's text, or several records' texts joined.
         """
         numbers = sorted(matching)
-        if not numbers or numbers[-1] >= len(self._rules) or message.timestamp_us < self._oldest_us:
+        if not numbers or numbers[-1] >= len(self._rules) or message.timestamp_us < self.oldest_us:
             return []  # nothing, text that a user can choose, or too old
         facility = _FACILITIES.get(message.facility)
         counting = [number for number in numbers if facility in self._accepted[number]]
@@ -62,5 +63,7 @@ class Judge:
 
     def _finding(self, number: int, text: bytes) -> Finding:
         match = self._searches[number].search(text)
-        details = neuron_fields(text) | named_groups(match.groupdict() if match else {})
+        # Of several records joined, those before the one in which the match begins may speak about another device.
+        said = text[text.rfind(b"\n", 0, match.start()) + 1 :] if match else text
+        details = neuron_fields(said) | named_groups(match.groupdict() if match else {})
         return Finding(rule=self._rules[number], rule_set=self._name, details=details)

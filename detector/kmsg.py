@@ -15,20 +15,12 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from detector.parse import ParseError, sequence_of
+from detector.source import BATCH, KmsgError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-BATCH: Final = 256  # records joined for one look; more leave the processor's cache
 _BUFFER_BYTES = 8192  # the longest record has 2,048 bytes today, 8,192 on older kernels; a shorter buffer loses it
-
-
-class KmsgError(Exception):
-    """The kernel log cannot be opened or read now. It does not mean that the node is faulty, nor that it is not.
-
-    Args:
-        message: one sentence: which path, what is wrong, what is missing.
-    """
 
 
 class KmsgReader:

@@ -70,9 +70,8 @@ class Matcher:
             else:
                 self._owners += [(len(self._judges), place) for place in range(len(judge.patterns))]
                 self._judges.append(judge)
-        patterns = [pattern for judge in self._judges for pattern in judge.patterns]
-        self._exact = Automaton(patterns)
-        self._loose = Automaton(relax(pattern) for pattern in patterns)
+        self._exact = Automaton(pattern for judge in self._judges for pattern in judge.patterns)
+        self._loose = Automaton(relax(pattern) for judge in self._judges for pattern in judge.wanted)
 
     def batch(self, records: list[bytes]) -> list[Hit]:
         """Find what counts in a batch of raw records.

@@ -84,13 +84,67 @@ def group_names(pattern: str) -> list[str]:
 
 
 def relax(pattern: str) -> str:
-    """Drop the text anchors, so that the pattern can be searched in many records joined.
+    """Loosen a pattern so that it can be searched in many records joined: it finds at least what the strict one finds.
 
-    What the strict pattern finds in one record, the loose one finds in the joined text: without a backslash the raw
-    text equals the text, `;` before and a newline after it are non-word bytes like a text edge, and `.` does not
-    cross a newline. Candidates are decided by the strict pattern.
+    Text anchors are dropped: without a backslash the raw text equals the text, `;` before and a newline after it are
+    non-word bytes like a text edge, and `.` does not cross a newline. A beginning that may match nothing is dropped
+    too: a search finds the rest without it, and a hostile text cannot keep all patterns half matched in it.
     """
-    return "".join("(?:)" if token in _EDGES else token for token in tokens(pattern))
+    parts = ["(?:)" if token in _EDGES else token for token in tokens(pattern)]
+    if _changes_flags(parts) or "|" in _at_top(parts):
+        return "".join(parts)
+    start = 0
+    while (after := _after_optional(parts, start)) < len(parts):
+        if after == start:
+            break
+        start = after
+    return "".join(parts[start:])
+
+
+def _at_top(parts: list[str]) -> list[str]:
+    depth, top = 0, []
+    for part in parts:
+        depth -= part == ")"
+        if depth == 0:
+            top.append(part)
+        depth += _opens(part)
+    return top
+
+
+def _opens(part: str) -> bool:
+    return part.startswith("(") and part != "(?:)"
+
+
+def _changes_flags(parts: list[str]) -> bool:
+    """Tell whether a group such as `(?i)` changes what the patterns after it mean."""
+    return any(part == "(" and parts[at + 1] == "?" and parts[at + 2] != ":" for at, part in enumerate(parts[:-2]))
+
+
+def _after_optional(parts: list[str], start: int) -> int:
+    """Give the place after a piece that may match nothing; `start` itself if there is none such there."""
+    if parts[start] == "(?:)" and parts[start + 1 : start + 2] not in (["{"], ["*"], ["+"], ["?"]):
+        return start + 1
+    if not _opens(parts[start]):
+        return start
+    end = _closing(parts, start)
+    quantifier = parts[end + 1] if end + 1 < len(parts) else ""
+    if quantifier in ("?", "*"):
+        lazy = parts[end + 2 : end + 3] == ["?"]
+        return end + 2 + lazy
+    inside = parts[start + 1 : end]
+    if inside[:2] == ["?", ":"]:
+        inside = inside[2:]
+    empty_first = inside[:2] == ["(?:)", "|"] and quantifier not in ("+", "{")
+    return end + 1 if empty_first else start
+
+
+def _closing(parts: list[str], start: int) -> int:
+    depth = 0
+    for at in range(start, len(parts)):
+        depth += _opens(parts[at]) - (parts[at] == ")")
+        if depth == 0:
+            return at
+    return len(parts) - 1
 
 
 def tokens(pattern: str) -> list[str]:

@@ -19,6 +19,7 @@ from runtime.documents import DocumentError, load_yaml
 from runtime.durations import decode_hook
 from runtime.vocabulary import Facility
 
+_NAMED_BY = "metadata.name; in a node-problem-detector file, source"
 _DISAGREE = "rules with reason {!r} disagree (condition, faultClass, action, clearsOn and threshold must be the same)"
 
 
@@ -72,7 +73,7 @@ def combine(rule_sets: tuple[RuleSet, ...]) -> Catalog:
     names = [rule_set.name for rule_set in rule_sets]
     for name in names:
         if names.count(name) > 1:
-            raise RulesError(f"rule set {name!r} is loaded twice; give each file a metadata.name of its own")
+            raise RulesError(f"rule set {name!r} is loaded twice; give each file a name of its own ({_NAMED_BY})")
     conditions: dict[str, ConditionDefault] = {}
     rules: dict[str, Rule] = {}
     for rule_set in rule_sets:

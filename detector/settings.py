@@ -20,7 +20,7 @@ class Kubernetes(enum.StrEnum):
     OFF = "off"
 
 
-_SHORTEST_HEARTBEAT = Duration(10)
+_SHORTEST_HEARTBEAT = Duration(1)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

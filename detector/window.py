@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from detector.model import Finding, KernelMessage
 
 # A record that needs no unescaping, and its text: half the price of `parse`, which decides on all others.
-_PLAIN = re.compile(rb"\d{1,19},\d{1,19},\d{1,19}(?:,[^;]*)?;([^\n\\]*)(?:\n|\Z)")
+_PLAIN = re.compile(rb"\d{1,19},\d{1,19},(\d{1,19})(?:,[^;]*)?;([^\n\\]*)(?:\n|\Z)")
 
 
 class Window:
@@ -39,12 +39,13 @@ class Window:
         self._before_one = b"\n" * (lines - 1)
 
     def batch(self, records: list[bytes]) -> list[tuple[bytes, KernelMessage, tuple[Finding, ...]]]:
-        """Go through raw records, in their order; malformed ones are passed over.
+        """Go through raw records, in their order; malformed and too old ones are passed over.
 
         Returns:
             Each record with which something counts, parsed, and what counts.
         """
-        readable = [(record, text) for record in records if (text := _text(record)) is not None]
+        oldest_us = self._judge.oldest_us
+        readable = [(record, text) for record in records if (text := _text(record, oldest_us)) is not None]
         texts = [text for _, text in readable]
         if not self._loose.match(b"\n".join([*self._texts, *texts])):
             self._texts.extend(texts)
@@ -65,11 +66,12 @@ class Window:
         return tuple(self._judge.findings(message, self._exact.match(text), text))
 
 
-def _text(record: bytes) -> bytes | None:
-    """Read the text alone, without the spaces around it; None if the record is malformed."""
+def _text(record: bytes, oldest_us: int) -> bytes | None:
+    """Read the text alone, without the spaces around it; None if the record is malformed or too old."""
     if plain := _PLAIN.match(record):
-        return plain[1].strip(b" ")
+        return plain[2].strip(b" ") if int(plain[1]) >= oldest_us else None
     try:
-        return parse(record).text.strip(b" ")
+        message = parse(record)
     except ParseError:
         return None
+    return message.text.strip(b" ") if message.timestamp_us >= oldest_us else None

@@ -121,9 +121,11 @@ class Server:
         self._closed = True
         if self._thread.ident is None:
             self._release()
-        elif self._thread.is_alive():
+        else:
             os.eventfd_write(self._wake, 1)
             self._thread.join(1.0)
+        if not self._thread.is_alive():  # else it may still look at the descriptor: then it stays open
+            os.close(self._wake)
 
     def _run(self) -> None:
         try:
@@ -244,7 +246,6 @@ class Server:
         for connection in list(self._connections.values()):
             self._drop(connection)
         self._listener.close()
-        os.close(self._wake)
 
 
 def _listen(listen: str) -> socket.socket:

@@ -1,0 +1,223 @@
+"""The loop: read, match, apply, publish.
+
+Everything that may be slow (disk, API server, scrapes) is behind something that takes a value and returns at once.
+Must never wait for anything but the kernel log, a deadline or a wake-up.
+"""
+
+from __future__ import annotations
+
+import select
+from collections import deque
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Protocol
+
+from detector.herald import Herald
+from detector.source import KmsgError
+from runtime import logs
+from runtime.wake import Wake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from detector.health import NodeHealth
+    from detector.matcher import Hit, Matcher
+    from detector.model import Announcement, State, View
+    from detector.sight import Sight
+    from detector.source import Source
+    from runtime.clock import Clock
+
+_LOG = logs.get(__name__)
+_COUNTS_SAVED_SECONDS: Final = 1.0  # counts reach the disk this late; new faults at once
+_POSITION_SAVED_SECONDS: Final = 60.0
+_CLEAR_LOOKED_FOR_SECONDS: Final = 10.0
+_FIRST_PUBLISHED_SECONDS: Final = 1.0
+
+
+class Outlets(Protocol):
+    """Where the truth goes; nothing here waits."""
+
+    def show(self, view: View) -> None:
+        """Show a view on the pages and to the API server."""
+
+    def tell(self, announcements: list[Announcement]) -> None:
+        """Tell people."""
+
+    def keep(self, state: State) -> None:
+        """Keep what must survive a restart."""
+
+    def beat(self, view: View) -> None:
+        """Confirm what was shown."""
+
+    def cleared_by_request(self) -> str | None:
+        """Ask whether an operator wants a fault cleared: a reason, `all`, or None."""
+
+
+class Agent:
+    """Keeps the truth about one node.
+
+    Args:
+        source: the kernel log.
+        sight: what is known of the reading itself.
+        matcher: the rules.
+        health: what is known.
+        outlets: where it goes.
+        clock: the time.
+        heartbeat_seconds: called for the wait before each confirmation of unchanged conditions; jittered.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: Source,
+        sight: Sight,
+        matcher: Matcher,
+        health: NodeHealth,
+        outlets: Outlets,
+        clock: Clock,
+        heartbeat_seconds: Callable[[], float],
+    ) -> None:
+        self.sight = sight
+        self.health = health
+        self.wake = Wake()
+        self._source = source
+        self._matcher = matcher
+        self._outlets = outlets
+        self._clock = clock
+        self._heartbeat_seconds = heartbeat_seconds
+        self._herald = Herald()
+        self._inbox: deque[Callable[[datetime], None]] = deque()
+        self._stopping = False
+        self._poll = select.poll()
+        self._poll.register(self.wake.fileno(), select.POLLIN)
+        self._shown = -1  # revision
+        self._caught_up = False
+        self._started = clock.monotonic()
+        self._heartbeat_due = self._started + heartbeat_seconds()
+        self._look_for_clear = self._started
+        self._save_due: float | None = None
+
+    def stop(self) -> None:
+        """End the loop soon; safe in a signal handler and from other threads."""
+        self._stopping = True
+        self.wake.set()
+
+    def post(self, change: Callable[[datetime], None]) -> None:
+        """Have a change of the health made by the loop itself; safe from other threads.
+
+        Args:
+            change: called with the time in the loop's thread.
+        """
+        self._inbox.append(change)
+        self.wake.set()
+
+    def run(self) -> None:
+        """Run until stopped. The source has to be open."""
+        while not self._stopping:
+            self.sight.busy_since = self._clock.monotonic()
+            self.step()
+            wait = self._next_deadline() - self._clock.monotonic()
+            self.sight.busy_since = None
+            self._poll.poll(max(0, int(wait * 1000) + 1) if wait > 0 else 0)
+            self.wake.clear()
+        self._outlets.keep(self.health.state(self._source.last))
+        self._source.close()
+
+    def open(self) -> None:
+        """Open the source.
+
+        Raises:
+            KmsgError: it cannot be opened.
+        """
+        fd = self._source.open()
+        if fd is not None:
+            self._poll.register(fd, select.POLLIN)
+        self.sight.opened(fd)
+
+    def step(self) -> None:
+        """Do one round: whatever is there to read, and whatever is due."""
+        now, tick = self._clock.now(), self._clock.monotonic()
+        changed = self._read(now, tick)
+        while self._inbox:
+            self._inbox.popleft()(now)
+        self._look_after_faults(now, tick)
+        self._publish(tick, changed=changed)
+        if tick >= self._heartbeat_due:
+            self._heartbeat_due = tick + self._heartbeat_seconds()
+            if self.health.heartbeat(now):
+                self._outlets.beat(self.health.view())
+
+    def _read(self, now: datetime, tick: float) -> bool:
+        """Read a batch, opening again first if that is due; tell whether something was counted."""
+        try:
+            if self.sight.must_reopen(tick):
+                self.open()
+            if not self.sight.is_open:
+                return False
+            records = self._source.batch()
+        except KmsgError as error:
+            self._lose_sight(error, now, tick)
+            return False
+        if self.sight.seen(now, tick, records=len(records)):
+            self.health.set_seeing(now)
+        self._caught_up = self._caught_up or not records
+        hits = self._matcher.batch(records) if records else []
+        for hit in hits:
+            first_at, last_at = self._written(hit, now, tick)
+            self.health.apply(hit, first_at=first_at, last_at=last_at, now=now)
+        if records:
+            self._save_by(tick + _POSITION_SAVED_SECONDS)
+        return bool(hits)
+
+    def _lose_sight(self, error: KmsgError, now: datetime, tick: float) -> None:
+        if self.sight.fd is not None:
+            self._poll.unregister(self.sight.fd)
+        if self.sight.lost(error, tick):
+            self.health.set_blind(str(error), now)
+
+    def _written(self, hit: Hit, now: datetime, tick: float) -> tuple[datetime, datetime]:
+        """Tell when lines were written: live ones now; for older ones the kernel's stamp tells how long ago."""
+        if self._caught_up or self._source.source != "kmsg":
+            return now, now
+        stamps = hit.stamps_us
+        first, last = (timedelta(seconds=max(0.0, tick - stamp / 1e6)) for stamp in (stamps[0], stamps[-1]))
+        return now - first, now - last
+
+    def _look_after_faults(self, now: datetime, tick: float) -> None:
+        if tick < self._look_for_clear:
+            return
+        self._look_for_clear = tick + _CLEAR_LOOKED_FOR_SECONDS
+        reason = self._outlets.cleared_by_request()
+        if reason is not None and not self.health.clear(reason, now):
+            _LOG.warning("nothing to clear", reason=reason)
+
+    def _publish(self, tick: float, *, changed: bool) -> None:
+        if not self._caught_up and tick < self._started + _FIRST_PUBLISHED_SECONDS and self.sight.is_open:
+            return  # what the ring buffer still holds belongs into the first thing that is said
+        self._herald.offer(self.health.announcements())
+        due = self._herald.due(tick)
+        new = self.health.revision != self._shown
+        if new or changed:
+            self._shown = self.health.revision
+            self._outlets.show(self.health.view())
+            self._save_by(tick + _COUNTS_SAVED_SECONDS)
+        if new or due:
+            self._save_by(tick)
+        if self._save_due is not None and tick >= self._save_due:
+            self._save_due = None
+            self._outlets.keep(self.health.state(self._source.last))
+        if due:
+            self._outlets.tell(due)
+
+    def _save_by(self, deadline: float) -> None:
+        self._save_due = deadline if self._save_due is None else min(self._save_due, deadline)
+
+    def _next_deadline(self) -> float:
+        tick = self._clock.monotonic()
+        due = [self._heartbeat_due, self.sight.next_deadline(tick)]
+        due += [deadline for deadline in (self._herald.next_due(tick), self._save_due) if deadline is not None]
+        if self.health.faults:
+            due.append(self._look_for_clear)
+        if not self._caught_up and self.sight.is_open:
+            due.append(tick)
+        return min(due)

@@ -1,0 +1,185 @@
+"""`inject`: write a realistic fault line into the kernel log, and make sure that it arrived.
+
+An edge. A write to /dev/kmsg succeeds even when the kernel's rate limit drops the line, so the lines are read back.
+
+Source: torvalds/linux Documentation/ABI/testing/dev-kmsg and kernel/printk/printk.c, devkmsg_write (read 2026-11-29).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import stat
+import sys
+import time
+import urllib.parse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from detector.follow import FileReader
+from detector.kmsg import KmsgReader
+from detector.lines import read_line
+from detector.model import KernelMessage, Rule
+from detector.parse import parse, to_record
+from detector.source import KmsgError
+from runtime.identity import instance_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+_LONGEST_BYTES = 976  # what the oldest kernels in use take in one write
+_PRIORITY = b"<3>"  # err; the kernel makes it facility user
+_ARRIVES_SECONDS = 2.0
+_CHUNK = 200  # lines written before some are read back, so that the ring buffer cannot overrun the check
+_FIELD = r"(?<![\w-]){name}=[^\s,;]+"
+
+
+class InjectError(Exception):
+    """The lines could not be written, or not all arrived. It says nothing about the detector."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """What to inject.
+
+    Args:
+        rule: whose first example is written.
+        fields: `key=value` fields to put into a Neuron line.
+        count: how many lines.
+        rate: lines per second; None = as fast as it goes.
+        kmsg: the device, or a file that a detector follows.
+    """
+
+    rule: Rule
+    fields: dict[str, str]
+    count: int
+    rate: float | None
+    kmsg: str
+
+
+def inject(order: Order) -> str:
+    """Write the lines and wait until they have arrived; return the text of one.
+
+    Raises:
+        InjectError: one sentence: how many arrived, and what to do.
+    """
+    text = line_of(order.rule, order.fields)
+    if len(_PRIORITY + text) + 1 > _LONGEST_BYTES:
+        raise InjectError(f"the line has {len(text)} bytes, the kernel takes {_LONGEST_BYTES} in one write")
+    try:
+        follows = stat.S_ISREG(Path(order.kmsg).stat().st_mode)
+        arrived = _into_file(order, text) if follows else _into_device(order, text)
+    except (OSError, KmsgError) as error:
+        raise InjectError(f"{order.kmsg}: {error.strerror if isinstance(error, OSError) else error}") from error
+    if arrived < order.count:
+        raise InjectError(
+            f"only {arrived} of {order.count} lines arrived: the kernel's rate limit drops the others "
+            "(`sysctl kernel.printk_devkmsg=on` lifts it until the next boot)"
+        )
+    return text.decode("utf-8", "replace")
+
+
+def line_of(rule: Rule, fields: Mapping[str, str]) -> bytes:
+    """Make a line that the rule matches out of its first example.
+
+    Raises:
+        InjectError: the rule has no example.
+    """
+    if not rule.examples.match:
+        raise InjectError(f"rule {rule.reason} has no example of a line to write")
+    text = read_line(rule.examples.match[0].encode()).text.decode("utf-8", "replace")
+    if "NEURON_HW_ERR=" in text:
+        for name, value in fields.items():
+            pattern = _FIELD.format(name=re.escape(name))
+            found = re.search(pattern, text)
+            text = re.sub(pattern, f"{name}={value}", text, count=1) if found else f"{text} {name}={value}"
+    return text.encode()
+
+
+def fields_of_this_machine(detector_url: str, setting: str) -> dict[str, str]:
+    """Tell whose line it is to be: the running detector's instance, else what this machine knows of itself."""
+    instance = setting or _ask(detector_url).get("instance") or instance_id(None).instance
+    fields = {"hostname": socket.gethostname()}
+    return {"instance-id": instance} | fields if instance else fields
+
+
+def _ask(detector_url: str) -> dict[str, Any]:
+    """Read a running detector's /conditions; {} if there is none."""
+    address = urllib.parse.urlsplit(detector_url).netloc
+    with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+        connection = http.client.HTTPConnection(address, timeout=2.0)
+        connection.request("GET", "/conditions")
+        answer = json.loads(connection.getresponse().read(1 << 20))
+        return answer if isinstance(answer, dict) else {}
+    return {}
+
+
+def _into_device(order: Order, text: bytes) -> int:
+    reader = KmsgReader(order.kmsg)
+    fd = reader.open()
+    os.lseek(fd, 0, os.SEEK_END)
+    arrived = 0
+    out = os.open(order.kmsg, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for written in _paced(order):
+            os.write(out, _PRIORITY + text + b"\n")
+            if written % _CHUNK == 0:
+                arrived += _count(reader, text)
+        deadline = time.monotonic() + _ARRIVES_SECONDS
+        while arrived < order.count and time.monotonic() < deadline:
+            arrived += _count(reader, text) or _pause()
+    finally:
+        os.close(out)
+        reader.close()
+    return arrived
+
+
+def _count(reader: KmsgReader, text: bytes) -> int:
+    found = 0
+    while records := reader.batch():
+        found += sum(parse(record).text == text for record in records)
+    return found
+
+
+def _pause() -> int:
+    time.sleep(0.005)
+    return 0
+
+
+def _into_file(order: Order, text: bytes) -> int:
+    """Append raw records, numbered on from the last one in the file."""
+    reader = FileReader(order.kmsg)
+    reader.open()
+    while reader.batch():
+        pass
+    reader.close()
+    first = 0 if reader.last is None else reader.last + 1
+    with Path(order.kmsg).open("ab") as file:
+        for written in _paced(order):
+            message = KernelMessage(
+                facility=1,
+                level=3,
+                sequence=first + written - 1,
+                timestamp_us=int(time.monotonic() * 1_000_000),
+                text=text,
+            )
+            file.write(to_record(message))
+            file.flush()
+    return order.count
+
+
+def _paced(order: Order) -> Iterator[int]:
+    """Count the lines from 1 at the rate asked for; on a terminal, show how far it is."""
+    start = time.monotonic()
+    for number in range(1, order.count + 1):
+        if order.rate:
+            time.sleep(max(0.0, start + (number - 1) / order.rate - time.monotonic()))
+        yield number
+        if sys.stderr.isatty() and order.count > 1 and (number % 100 == 0 or number == order.count):
+            print(f"\r{number} of {order.count} lines", end="\n" if number == order.count else "", file=sys.stderr)

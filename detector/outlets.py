@@ -1,0 +1,75 @@
+"""Where the loop's truth goes: the pages, the log, the state file, and the API server if there is one.
+
+Nothing here waits: whatever is slow has a thread of its own behind it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from runtime import logs
+
+if TYPE_CHECKING:
+    from detector.board import Board
+    from detector.keeper import Keeper
+    from detector.model import Announcement, State, View
+    from detector.statefile import StateFile
+
+_LOG = logs.get(__name__)
+
+
+class Publisher(Protocol):
+    """The way to an API server; returns at once."""
+
+    def publish(self, view: View) -> None:
+        """Have conditions published."""
+
+    def announce(self, announcements: list[Announcement]) -> None:
+        """Have Events written."""
+
+
+class AllOutlets:
+    """All places that a node's health is told to.
+
+    Args:
+        board: the pages' source.
+        keeper: the state file's writer.
+        file: the state directory, where requests to clear are left.
+        publisher: None = stand-alone.
+    """
+
+    def __init__(self, *, board: Board, keeper: Keeper, file: StateFile, publisher: Publisher | None = None) -> None:
+        self._board = board
+        self._keeper = keeper
+        self._file = file
+        self._publisher = publisher
+
+    def show(self, view: View) -> None:
+        """Show a view on the pages and to the API server."""
+        self._board.view = view
+        if self._publisher is not None:
+            self._publisher.publish(view)
+
+    def beat(self, view: View) -> None:
+        """Confirm what was shown."""
+        self.show(view)
+
+    def tell(self, announcements: list[Announcement]) -> None:
+        """Log announcements and have Events written."""
+        for announcement in announcements:
+            write = _LOG.warning if announcement.warning else _LOG.info
+            write("problem" if announcement.warning else "notice", **_fields(announcement))
+        if self._publisher is not None:
+            self._publisher.announce(announcements)
+
+    def keep(self, state: State) -> None:
+        """Have the state written to disk."""
+        self._keeper.keep(state)
+
+    def cleared_by_request(self) -> str | None:
+        """Take a request to clear that was left in the state directory."""
+        return self._file.take_clear_request()
+
+
+def _fields(announcement: Announcement) -> dict[str, object]:
+    return {"reason": announcement.reason, "message": announcement.message, "count": announcement.count}

@@ -1,0 +1,93 @@
+"""`run`: put the parts of the detector together and keep them going until SIGTERM."""
+
+from __future__ import annotations
+
+import gc
+import random
+import signal
+import sys
+from typing import TYPE_CHECKING, Final
+
+from detector.agent import Agent
+from detector.board import Board
+from detector.follow import FileReader
+from detector.health import NodeHealth
+from detector.keeper import Keeper
+from detector.kmsg import KmsgReader
+from detector.matcher import Matcher
+from detector.outlets import AllOutlets
+from detector.rulefiles import load_all
+from detector.sight import Sight
+from detector.statefile import StateFile, StateFileError
+from detector.web import Pages
+from runtime import identity, logs
+from runtime.clock import SystemClock
+from runtime.pages import Server
+from runtime.vocabulary import VERSION
+
+if TYPE_CHECKING:
+    from detector.model import State
+    from detector.settings import Settings
+    from detector.source import Source
+
+_LOG = logs.get(__name__)
+# A busy thread holds the interpreter for this long before the reader gets it back; the default of 5 ms loses records.
+_SWITCH_SECONDS: Final = 0.0005
+
+
+def run(settings: Settings) -> None:
+    """Run the detector until SIGTERM or SIGINT.
+
+    Raises:
+        RulesError, PagesError, IdentityError: the settings do not work here.
+        KmsgError: the kernel log cannot be opened.
+    """
+    logs.setup(log_format=settings.log_format, level=settings.log_level)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    clock = SystemClock()
+    catalog = load_all(settings.rules)
+    boot = identity.boot_id(settings.boot_id_file)
+    own = identity.instance_id(settings.instance_id or None)
+    file = StateFile(settings.state_dir)
+    state = _load(file)
+    health = NodeHealth(catalog, boot=boot, instance=own.instance, now=clock.now(), state=state)
+    source = _source(settings, after=state.seq if state is not None and state.boot == boot else None)
+    keeper = Keeper(file)
+    sight = Sight(source, clock)
+    board = Board(source=source, sight=sight, keeper=keeper, boot=boot, instance=health.instance)
+    agent = Agent(
+        source=source,
+        sight=sight,
+        matcher=Matcher(catalog.rule_sets, kernel_only=settings.kernel_only, started_us=int(clock.monotonic() * 1e6)),
+        health=health,
+        outlets=AllOutlets(board=board, keeper=keeper, file=file),
+        clock=clock,
+        heartbeat_seconds=lambda: settings.heartbeat.seconds * random.uniform(0.9, 1.1),  # noqa: S311 - not a secret
+    )
+    server = Server(settings.listen, Pages(board, catalog, settings).routes())
+    agent.open()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: agent.stop())
+    server.start()
+    gc.collect()
+    gc.freeze()
+    _LOG.info("detector started", version=VERSION, rules=len(catalog.rules), instance=own.instance, port=server.port)
+    agent.run()
+    keeper.close()
+    server.close()
+    _LOG.info("detector stopped", records=source.records, lost=source.lost)
+
+
+def _load(file: StateFile) -> State | None:
+    """Load what an earlier run left; what cannot be read counts as nothing, and is said."""
+    try:
+        return file.load()
+    except StateFileError as error:
+        _LOG.error("state of an earlier run is lost", error=str(error))
+        return None
+
+
+def _source(settings: Settings, after: int | None) -> Source:
+    if settings.kmsg_follow:
+        return FileReader(settings.kmsg, after=after)
+    return KmsgReader(settings.kmsg, after=after)
