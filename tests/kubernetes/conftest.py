@@ -1,0 +1,41 @@
+"""A real API server, and a real cluster of one node, for the tests of this folder.
+
+Nothing here is skipped: what a machine lacks is named in one sentence, together with the command that installs it.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from tests.kubernetes.binaries import MissingError
+from tests.kubernetes.cluster import Cluster
+from tests.kubernetes.controlplane import ControlPlane
+
+_Plane = TypeVar("_Plane", bound=ControlPlane)
+
+
+@pytest.fixture(scope="session")
+def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A real etcd and kube-apiserver on loopback, shared by all tests: give your Nodes names of their own."""
+    yield from _run(lambda: ControlPlane(tmp_path_factory.mktemp("apiserver")))
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A real cluster whose one Node runs pods, shared by all tests: leave the Node as it was."""
+    yield from _run(lambda: Cluster(tmp_path_factory.mktemp("cluster")))
+
+
+def _run(make: Callable[[], _Plane]) -> Iterator[_Plane]:
+    """Start it, lend it, and end it whatever happened."""
+    try:
+        plane = make()
+    except MissingError as error:
+        pytest.fail(str(error), pytrace=False)
+    plane.start()
+    try:
+        yield plane
+    finally:
+        plane.stop()
+        plane.remove_data()
