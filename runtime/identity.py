@@ -138,10 +138,11 @@ class Imds:
         lookup = _Lookup(self._endpoint)
         lookup.start()
         lookup.join(_LOOKUP_SECONDS)
+        found, reason = lookup.instance, lookup.reason
         lookup.give_up()
-        if lookup.instance is None:
-            _LOG.info("metadata service does not know the instance", endpoint=self._endpoint, reason=lookup.reason)
-        return lookup.instance
+        if found is None:
+            _LOG.info("metadata service does not know the instance", endpoint=self._endpoint, reason=reason)
+        return found
 
 
 class _Lookup(threading.Thread):
@@ -193,9 +194,10 @@ class _Lookup(threading.Thread):
             raise IdentityError("the endpoint is no http:// address")
         connection = http.client.HTTPConnection(address.hostname, address.port, timeout=_STEP_SECONDS)
         self._connection = connection
-        if self._given_up:
-            raise IdentityError("given up")
         with contextlib.closing(connection):
+            connection.connect()
+            if self._given_up:  # looked at once there is a socket, so that give_up() misses none
+                raise IdentityError("given up")
             connection.request(method, address.path.rstrip("/") + path, headers=headers)
             answer = connection.getresponse()
             body = answer.read(_MAX_ANSWER_BYTES + 1)

@@ -82,6 +82,8 @@ class Server:
         routes: path to function; the query of a request is ignored.
         patience_seconds: the 5 s above.
 
+    `port` is the one that is really listened on.
+
     Raises:
         PagesError: the address is malformed or cannot be bound.
     """
@@ -90,7 +92,7 @@ class Server:
         self, listen: str, routes: Mapping[str, Callable[[], Page]], *, patience_seconds: float = PATIENCE_SECONDS
     ) -> None:
         self._listener = _listen(listen)
-        self._port: int = self._listener.getsockname()[1]
+        self.port: int = self._listener.getsockname()[1]
         self._routes = dict(routes)
         self._patience_seconds = patience_seconds
         self._connections: dict[int, _Connection] = {}
@@ -101,11 +103,6 @@ class Server:
         self._poll.register(self._listener, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
         self._thread = threading.Thread(target=self._run, name="pages", daemon=True)
-
-    @property
-    def port(self) -> int:
-        """Tell the port that is really listened on."""
-        return self._port
 
     def start(self) -> None:
         """Begin to answer; until then clients wait in the listen queue."""

@@ -362,6 +362,14 @@ def test_close_cuts_clients_and_returns_at_once() -> None:
     assert open_descriptors() == descriptors
 
 
+def test_close_while_clients_come_and_go_never_fails() -> None:
+    descriptors = open_descriptors()
+    for _ in range(100):
+        with serving() as server, connect(server) as client:
+            client.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    assert open_descriptors() == descriptors
+
+
 def test_server_that_was_never_started_can_be_closed() -> None:
     descriptors = open_descriptors()
     server = Server("127.0.0.1:0", ROUTES)
