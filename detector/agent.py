@@ -37,7 +37,7 @@ _FIRST_PUBLISHED_SECONDS: Final = 1.0
 class Outlets(Protocol):
     """Where the truth goes; nothing here waits."""
 
-    def show(self, view: View) -> None:
+    def show(self, view: View, read_at: float) -> None:
         """Show a view on the pages and to the API server."""
 
     def tell(self, announcements: list[Announcement]) -> None:
@@ -45,9 +45,6 @@ class Outlets(Protocol):
 
     def keep(self, state: State) -> None:
         """Keep what must survive a restart."""
-
-    def beat(self, view: View) -> None:
-        """Confirm what was shown."""
 
     def cleared_by_request(self) -> str | None:
         """Ask whether an operator wants a fault cleared: a reason, `all`, or None."""
@@ -111,6 +108,11 @@ class Agent:
         self._inbox.append(change)
         self.wake.set()
 
+    def take_posts(self) -> None:
+        """Make the changes that other threads have asked for; only for the loop's thread."""
+        while self._inbox:
+            self._inbox.popleft()(self._clock.now())
+
     def run(self) -> None:
         """Run until stopped. The source has to be open."""
         while not self._stopping:
@@ -138,14 +140,13 @@ class Agent:
         """Do one round: whatever is there to read, and whatever is due."""
         now, tick = self._clock.now(), self._clock.monotonic()
         changed = self._read(now, tick)
-        while self._inbox:
-            self._inbox.popleft()(now)
+        self.take_posts()
         self._look_after_faults(now, tick)
         self._publish(tick, changed=changed)
         if tick >= self._heartbeat_due:
             self._heartbeat_due = tick + self._heartbeat_seconds()
             if self.health.heartbeat(now):
-                self._outlets.beat(self.health.view())
+                self._outlets.show(self.health.view(), tick)
 
     def _read(self, now: datetime, tick: float) -> bool:
         """Read a batch, opening again first if that is due; tell whether something was counted."""
@@ -199,7 +200,7 @@ class Agent:
         new = self.health.revision != self._shown
         if new or changed:
             self._shown = self.health.revision
-            self._outlets.show(self.health.view())
+            self._outlets.show(self.health.view(), tick)
             self._save_by(tick + _COUNTS_SAVED_SECONDS)
         if new or due:
             self._save_by(tick)

@@ -29,6 +29,7 @@ class Board:
         boot: id of this boot.
         instance: id of this instance; None = unknown.
         published: False while a first condition has yet to reach the API server.
+        platform_repair: whether AcceleratedHardwareReady is published, so that the platform repairs.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Board:
         boot: str,
         instance: str | None,
         published: bool = True,
+        platform_repair: bool = False,
     ) -> None:
         self.source = source
         self.sight = sight
@@ -47,9 +49,14 @@ class Board:
         self.boot = boot
         self.instance = instance
         self.published = published
+        self.platform_repair = platform_repair
         self.view: View | None = None
         self.latency = Histogram(_LATENCY_BOUNDS)
         self.requests: dict[tuple[str, str], int] = {}  # by verb and code
+
+    def count_request(self, verb: str, code: str) -> None:
+        """Count a request to the API server."""
+        self.requests[verb, code] = self.requests.get((verb, code), 0) + 1
 
     def why_not_ready(self) -> str | None:
         """Say what is missing before anybody may rely on this node's conditions; None = nothing."""

@@ -145,6 +145,11 @@ class NodeHealth:
         return True
 
     @property
+    def kinds(self) -> list[str]:
+        """The condition types of the rules loaded."""
+        return list(self._defaults)
+
+    @property
     def faults(self) -> tuple[Fault, ...]:
         """The active faults."""
         return self._book.faults

@@ -21,7 +21,7 @@ _LOG = logs.get(__name__)
 class Publisher(Protocol):
     """The way to an API server; returns at once."""
 
-    def publish(self, view: View) -> None:
+    def publish(self, view: View, read_at: float) -> None:
         """Have conditions published."""
 
     def announce(self, announcements: list[Announcement]) -> None:
@@ -35,32 +35,32 @@ class AllOutlets:
         board: the pages' source.
         keeper: the state file's writer.
         file: the state directory, where requests to clear are left.
-        publisher: None = stand-alone.
     """
 
-    def __init__(self, *, board: Board, keeper: Keeper, file: StateFile, publisher: Publisher | None = None) -> None:
+    def __init__(self, *, board: Board, keeper: Keeper, file: StateFile) -> None:
+        self.publisher: Publisher | None = None  # None = stand-alone
         self._board = board
         self._keeper = keeper
         self._file = file
-        self._publisher = publisher
 
-    def show(self, view: View) -> None:
-        """Show a view on the pages and to the API server."""
+    def show(self, view: View, read_at: float) -> None:
+        """Show a view on the pages and to the API server.
+
+        Args:
+            view: what to show.
+            read_at: when the line that changed it was read, monotonic seconds.
+        """
         self._board.view = view
-        if self._publisher is not None:
-            self._publisher.publish(view)
-
-    def beat(self, view: View) -> None:
-        """Confirm what was shown."""
-        self.show(view)
+        if self.publisher is not None:
+            self.publisher.publish(view, read_at)
 
     def tell(self, announcements: list[Announcement]) -> None:
         """Log announcements and have Events written."""
         for announcement in announcements:
             write = _LOG.warning if announcement.warning else _LOG.info
             write("problem" if announcement.warning else "notice", **_fields(announcement))
-        if self._publisher is not None:
-            self._publisher.announce(announcements)
+        if self.publisher is not None:
+            self.publisher.announce(announcements)
 
     def keep(self, state: State) -> None:
         """Have the state written to disk."""

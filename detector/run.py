@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import random
 import signal
+import socket
 import sys
+import time
 from typing import TYPE_CHECKING, Final
 
 from detector.agent import Agent
@@ -14,25 +17,33 @@ from detector.follow import FileReader
 from detector.health import NodeHealth
 from detector.keeper import Keeper
 from detector.kmsg import KmsgReader
+from detector.kube import NodeClient
 from detector.matcher import Matcher
 from detector.outlets import AllOutlets
+from detector.publisher import Publisher
 from detector.rulefiles import load_all
+from detector.settings import Kubernetes
 from detector.sight import Sight
+from detector.source import KmsgError
 from detector.statefile import StateFile, StateFileError
 from detector.web import Pages
 from runtime import identity, logs
 from runtime.clock import SystemClock
 from runtime.pages import Server
+from runtime.rest import Rest, is_configured
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
     from detector.model import State
     from detector.settings import Settings
     from detector.source import Source
+    from runtime.clock import Clock
 
 _LOG = logs.get(__name__)
 # A busy thread holds the interpreter for this long before the reader gets it back; the default of 5 ms loses records.
 _SWITCH_SECONDS: Final = 0.0005
+_BLIND_SAID_SECONDS: Final = 10.0
+_LOOK_AGAIN_SECONDS: Final = 0.05
 
 
 def run(settings: Settings) -> None:
@@ -54,28 +65,83 @@ def run(settings: Settings) -> None:
     source = _source(settings, after=state.seq if state is not None and state.boot == boot else None)
     keeper = Keeper(file)
     sight = Sight(source, clock)
-    board = Board(source=source, sight=sight, keeper=keeper, boot=boot, instance=health.instance)
+    online = _is_online(settings)
+    sight = Sight(source, clock)
+    board = Board(
+        source=source,
+        sight=sight,
+        keeper=keeper,
+        boot=boot,
+        instance=health.instance,
+        published=not online,
+        platform_repair=online and settings.accelerated_hardware_ready,
+    )
+    outlets = AllOutlets(board=board, keeper=keeper, file=file)
     agent = Agent(
         source=source,
         sight=sight,
         matcher=Matcher(catalog.rule_sets, kernel_only=settings.kernel_only, started_us=int(clock.monotonic() * 1e6)),
         health=health,
-        outlets=AllOutlets(board=board, keeper=keeper, file=file),
+        outlets=outlets,
         clock=clock,
         heartbeat_seconds=lambda: settings.heartbeat.seconds * random.uniform(0.9, 1.1),  # noqa: S311 - not a secret
     )
     server = Server(settings.listen, Pages(board, catalog, settings).routes())
-    agent.open()
+    publisher = _publisher(settings, agent, board, adopts=state is None) if online else None
+    outlets.publisher = publisher
+    try:
+        agent.open()
+    except KmsgError as error:
+        if publisher is not None:
+            _say_blind(agent, publisher, error, clock)
+        raise
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: agent.stop())
     server.start()
+    if publisher is not None:
+        publisher.start()
     gc.collect()
     gc.freeze()
     _LOG.info("detector started", version=VERSION, rules=len(catalog.rules), instance=own.instance, port=server.port)
     agent.run()
+    if publisher is not None:
+        publisher.close()
     keeper.close()
     server.close()
     _LOG.info("detector stopped", records=source.records, lost=source.lost)
+
+
+def _is_online(settings: Settings) -> bool:
+    if settings.kubernetes is Kubernetes.AUTO:
+        return is_configured(os.environ)
+    return settings.kubernetes is Kubernetes.ON
+
+
+def _publisher(settings: Settings, agent: Agent, board: Board, *, adopts: bool) -> Publisher:
+    rest = Rest(counted=board.count_request, environ=os.environ)
+    return Publisher(
+        client=NodeClient(rest, settings.node_name or socket.gethostname()),
+        health=agent.health,
+        post=agent.post,
+        board=board,
+        boot=board.boot,
+        adopts=adopts,
+        says_ready=settings.accelerated_hardware_ready,
+        clock=SystemClock(),
+    )
+
+
+def _say_blind(agent: Agent, publisher: Publisher, error: KmsgError, clock: Clock) -> None:
+    """Tell the API server, before giving up, that nobody watches this node; a True condition stays True."""
+    publisher.start()
+    agent.health.set_blind(str(error), clock.now())
+    publisher.announce(agent.health.announcements())
+    publisher.publish(agent.health.view(), clock.monotonic())
+    give_up_at = clock.monotonic() + _BLIND_SAID_SECONDS
+    while not publisher.is_settled() and clock.monotonic() < give_up_at:
+        agent.take_posts()
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    publisher.close()
 
 
 def _load(file: StateFile) -> State | None:

@@ -130,6 +130,8 @@ class Pages:
         )
         requests = [Sample({"verb": verb, "code": code}, n) for (verb, code), n in list(board.requests.items())]
         yield Family(name + "api_requests_total", "counter", "Requests to the API server.", requests)
+        about = "Whether AcceleratedHardwareReady is published, so that the platform repairs."
+        yield _gauge("platform_repair", about, board.platform_repair)
         writes = [
             Sample({"outcome": "written"}, board.keeper.written),
             Sample({"outcome": "failed"}, board.keeper.failed),
@@ -156,11 +158,6 @@ def _rule_info(catalog: Catalog) -> Family:
 def _switches(settings: Settings) -> list[Family]:
     return [
         _gauge("recovery_enabled", "Whether recovery may act on this node.", settings.recovery_enabled),
-        _gauge(
-            "platform_repair",
-            "Whether AcceleratedHardwareReady is published, so that the platform repairs.",
-            settings.accelerated_hardware_ready,
-        ),
         Family(BUILD_INFO, "gauge", "The version that runs.", [Sample({"version": VERSION}, 1)]),
     ]
 

@@ -74,3 +74,10 @@ PROBLEM_GAUGE: Final = "problem_gauge"
 PROBLEM_COUNTER: Final = "problem_counter"
 DETECTOR_METRICS: Final = "chipwarden_detector_"
 BUILD_INFO: Final = "chipwarden_build_info"
+
+# Annotations on a Node.
+DETECTOR_ANNOTATION: Final = "chipwarden.io/detector"  # {"instance","boot"}: for which machine our conditions hold
+CLEAR_ANNOTATION: Final = "chipwarden.io/clear"  # an operator's request: a reason, or all
+
+# The condition that EKS auto repair and Karpenter act on, False = broken; published only when asked for.
+ACCELERATED_HARDWARE_READY: Final = "AcceleratedHardwareReady"

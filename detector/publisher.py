@@ -1,0 +1,277 @@
+"""The thread that brings the node's health to the API server.
+
+It holds the latest wanted state: changes are merged, never queued, and at most one PATCH a second is sent, the first at
+once. Whatever the API server does, it keeps trying, ever more slowly, and the last state arrives. The loop that reads
+the kernel log never waits for it.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from typing import TYPE_CHECKING, Final
+
+from detector.arrival import arrive, predecessor_cleared
+from detector.kube import NodeClient, NodeSeen, Owner, wire
+from detector.ready import ready
+from runtime import logs
+from runtime.backoff import Lane
+from runtime.rest import RestError
+from runtime.vocabulary import ACCELERATED_HARDWARE_READY, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    from detector.board import Board
+    from detector.health import NodeHealth
+    from detector.model import Announcement, Condition, View
+    from runtime.clock import Clock
+
+_LOG = logs.get(__name__)
+_PACE_SECONDS: Final = 1.0
+_CLEAR_LOOKED_FOR_SECONDS: Final = 20.0
+_FIRST_READ_WITHIN_SECONDS: Final = 1.0  # a fleet that starts at once is spread over this
+_MOST_EVENTS: Final = 1024
+_CLOSING_SECONDS: Final = 2.0
+_HOPELESS = frozenset({400, 422})  # an Event that the API server will never take
+
+
+class Publisher:
+    """Writes conditions and Events of the own Node, and looks for an operator's request to clear.
+
+    Args:
+        client: the own Node.
+        health: what is known; touched only by the loop, through `post`.
+        post: has the loop make a change.
+        board: where requests, latencies and readiness are shown.
+        boot: id of this boot.
+        adopts: no state file was found, so that the Node's own conditions are taken over.
+        says_ready: publish AcceleratedHardwareReady too.
+        clock: the time.
+    """
+
+    def __init__(
+        self,
+        *,
+        client: NodeClient,
+        health: NodeHealth,
+        post: Callable[[Callable[[datetime], None]], None],
+        board: Board,
+        boot: str,
+        adopts: bool,
+        says_ready: bool,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._health = health
+        self._post = post
+        self._board = board
+        self._boot = boot
+        self._adopts = adopts
+        self._says_ready = says_ready
+        self._clock = clock
+        self._changed = threading.Condition()
+        self._closed = False
+        self._arrived = False
+        self._view: View | None = None
+        self._ready: Condition | None = None
+        self._patched: object = None
+        self._read_at: float | None = None
+        self._remove_clear = False
+        self._clearing = False
+        self._events: dict[str, Announcement] = {}
+        self._patches = Lane(pace_seconds=_PACE_SECONDS)
+        self._tells = Lane()
+        self._reads = Lane(pace_seconds=_CLEAR_LOOKED_FOR_SECONDS)
+        self._reads.not_before = clock.monotonic() + random.uniform(0, _FIRST_READ_WITHIN_SECONDS)  # noqa: S311 - jitter
+        self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def publish(self, view: View, read_at: float) -> None:
+        """Have a view published; returns at once.
+
+        Args:
+            view: replaces the one before.
+            read_at: when the line that changed it was read, monotonic seconds.
+        """
+        with self._changed:
+            if self._view is None or view.revision != self._view.revision:
+                self._read_at = self._read_at or read_at
+            if self._view is None and _is_faulty(view):
+                self._reads.not_before = 0.0  # a fault does not wait for its turn
+            self._view = view
+            self._changed.notify()
+
+    def announce(self, announcements: list[Announcement]) -> None:
+        """Have Events written; returns at once."""
+        with self._changed:
+            for announcement in announcements:
+                self._events[announcement.key] = announcement
+            while len(self._events) > _MOST_EVENTS:
+                del self._events[next(iter(self._events))]
+            self._changed.notify()
+
+    def is_settled(self) -> bool:
+        """Tell whether the latest view has reached the API server."""
+        return self._arrived and self._view is not None and self._patched == _key(self._view)
+
+    def close(self) -> None:
+        """Publish what is outstanding, if that is possible within two seconds, and end."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        self._thread.join(_CLOSING_SECONDS)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait(self._seconds_to_wait())
+                if self._closed and (self._patches.failures or not self._patch_is_wanted()):
+                    return
+            now = self._clock.monotonic()
+            if not self._arrived:
+                self._try(self._reads, self._arrive, now)
+            elif self._patch_is_wanted() and now >= self._patches.not_before:
+                self._try(self._patches, self._patch, now)
+            elif self._events and now >= self._tells.not_before:
+                self._try(self._tells, self._tell, now)
+            elif self._read_is_wanted() and now >= self._reads.not_before:
+                self._try(self._reads, self._look_for_clear, now)
+
+    def _seconds_to_wait(self) -> float | None:
+        """Tell until when nothing is due; None = until somebody notifies."""
+        due = []
+        if not self._arrived:
+            due.append(self._reads.not_before)
+        else:
+            due += [self._patches.not_before] if self._patch_is_wanted() else []
+            due += [self._tells.not_before] if self._events else []
+            due += [self._reads.not_before] if self._read_is_wanted() else []
+        return max(0.0, min(due) - self._clock.monotonic()) if due else None
+
+    def _patch_is_wanted(self) -> bool:
+        view = self._view
+        return view is not None and (self._remove_clear or self._patched != _key(view))
+
+    def _read_is_wanted(self) -> bool:
+        return self._view is not None and bool(self._view.faults) and not self._clearing
+
+    def _try(self, lane: Lane, request: Callable[[], None], now: float) -> None:
+        if now < lane.not_before:
+            return
+        try:
+            request()
+        except RestError as error:
+            self._failed(lane, error, error.retry_after_seconds)
+        except Exception as error:  # noqa: BLE001 - whatever an answer did to us, the node must not fall silent
+            self._failed(lane, error, None)
+        else:
+            if lane.failures:
+                _LOG.info("API server answers again", failures=lane.failures)
+            lane.succeeded(self._clock.monotonic())
+
+    def _failed(self, lane: Lane, error: Exception, retry_after_seconds: float | None) -> None:
+        wait = lane.failed(self._clock.monotonic(), retry_after_seconds)
+        if lane.failures == 1:
+            _LOG.warning("API server refuses or does not answer", error=str(error), retry_seconds=round(wait, 2))
+
+    def _arrive(self) -> None:
+        """Read the Node for the first time; nothing is published before the loop has taken in what it says."""
+        seen = self._client.read()
+        taken_in = threading.Event()
+
+        def take_in(now: datetime) -> None:
+            self._take_in(seen, now)
+            taken_in.set()
+
+        self._post(take_in)
+        while not taken_in.wait(_PACE_SECONDS):
+            if self._closed:
+                return
+        self._arrived = True
+
+    def _take_in(self, seen: NodeSeen, now: datetime) -> None:
+        """Adopt, in the loop's thread, what this instance said before, or clear what its predecessor left."""
+        health = self._health
+        if health.instance is None and seen.instance is not None:
+            health.instance = self._board.instance = seen.instance
+        arrival = arrive(seen, instance=health.instance, kinds=health.kinds, now=now)
+        if self._adopts:
+            health.adopt(arrival.adopt, now)
+        if arrival.predecessor and not health.faults:
+            self.announce([predecessor_cleared(arrival.predecessor, health.instance, now)])
+        if self._says_ready and arrival.ready_is_foreign:
+            _LOG.error("another agent owns this condition, not published", condition=ACCELERATED_HARDWARE_READY)
+            self._says_ready = self._board.platform_repair = False
+        if seen.clear:
+            self._clear(seen.clear, now)
+        self.publish(health.view(), self._clock.monotonic())
+
+    def _patch(self) -> None:
+        with self._changed:
+            view, read_at, remove_clear = self._view, self._read_at, self._remove_clear
+            self._read_at = None
+        if view is None:
+            return
+        conditions = list(view.conditions)
+        if self._says_ready:
+            self._ready = ready(view, self._ready, self._clock.now())
+            conditions.append(self._ready)
+        try:
+            owner = Owner(instance=self._health.instance, boot=self._boot)
+            self._client.patch([wire(condition) for condition in conditions], owner, remove_clear=remove_clear)
+        except RestError:
+            with self._changed:
+                self._read_at = read_at
+            raise
+        self._patched = _key(view)
+        if remove_clear:
+            self._remove_clear = self._clearing = False
+        if read_at is not None and _is_faulty(view):
+            self._board.latency.observe(self._clock.monotonic() - read_at)
+        self._board.published = True
+
+    def _tell(self) -> None:
+        with self._changed:
+            key, announcement = next(iter(self._events.items()))
+        try:
+            self._client.tell(announcement, self._boot)
+        except RestError as error:
+            if error.status not in _HOPELESS:
+                raise
+            _LOG.error("an Event was refused and is dropped", reason=announcement.reason, error=str(error))
+        with self._changed:
+            if self._events.get(key) is announcement:
+                del self._events[key]
+
+    def _look_for_clear(self) -> None:
+        seen = self._client.read()
+        if seen.clear is None:
+            return
+        reason = seen.clear
+        self._clearing = True
+
+        def clear(now: datetime) -> None:
+            self._clear(reason, now)
+            self.publish(self._health.view(), self._clock.monotonic())
+
+        self._post(clear)
+
+    def _clear(self, reason: str, now: datetime) -> None:
+        """Do, in the loop's thread, what an operator asks for, and have the request removed."""
+        if not self._health.clear(reason, now):
+            _LOG.warning("nothing to clear", reason=reason)
+        self._remove_clear = True
+
+
+def _key(view: View) -> object:
+    """Tell what must be the same for a PATCH to be unnecessary: a count or a message alone is no reason for one."""
+    return view.revision, max((condition.last_heartbeat_at for condition in view.conditions), default=None)
+
+
+def _is_faulty(view: View) -> bool:
+    return any(condition.status is Status.TRUE for condition in view.conditions)

@@ -1,0 +1,203 @@
+"""Requests to the API server, in raw JSON, over the official client's transport.
+
+An edge. The official client gives credentials, TLS and proxies; its generated classes cost 80 MB more and raise on real
+Node objects, so paths are called directly. Every request has an end: connecting, each read and the whole answer are
+bounded. Must never retry by itself, but once for a token that was rotated: only the caller knows what it is worth.
+
+Source: kubernetes-client/python 37.0.1, kubernetes/client/{rest,api_client,configuration}.py (read 2026-11-29).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from runtime.vocabulary import VERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
+MERGE: Final = "application/merge-patch+json"
+JSON: Final = "application/json"
+CONNECT_SECONDS: Final = 2.0
+READ_SECONDS: Final = 5.0
+_WHOLE_SECONDS = 15.0
+_LARGEST_BYTES = 64 << 20
+_CHUNK_BYTES = 1 << 16
+_UNAUTHORIZED = 401
+_FIRST_ERROR = 400
+
+
+class RestError(Exception):
+    """A request was refused, failed, or got no answer in time.
+
+    It does not mean that nothing was done: without a status the server may have done it all the same.
+
+    Args:
+        message: one sentence.
+        status: HTTP status; None = no answer.
+        retry_after_seconds: how long the server asks us to wait; None = it does not say.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after_seconds = retry_after_seconds
+
+    @property
+    def code(self) -> str:
+        """The status as a metric's label; `none` without an answer."""
+        return str(self.status) if self.status is not None else "none"
+
+
+class Rest:
+    """The API server.
+
+    Args:
+        counted: called with verb and status code (`none` = no answer) after each request.
+        environ: where to find out whether this is a pod.
+
+    Nothing is imported or read before the first request.
+    """
+
+    def __init__(self, *, counted: Callable[[str, str], None], environ: Mapping[str, str]) -> None:
+        self._counted = counted
+        self._environ = environ
+        self._client: Any = None
+
+    def request(
+        self,
+        verb: str,
+        path: str,
+        *,
+        body: object = None,
+        content_type: str = JSON,
+        read_seconds: float = READ_SECONDS,
+    ) -> bytes:
+        """Send a request and return the body of a successful answer.
+
+        Args:
+            verb: GET, POST, PATCH, PUT, DELETE.
+            path: path and query, quoted.
+            body: what msgspec can encode; None = none.
+            content_type: of the body.
+            read_seconds: how long the server may be silent.
+
+        Raises:
+            RestError: anything but a 2xx answer.
+        """
+        try:
+            return self._once(verb, path, body, content_type, read_seconds)
+        except RestError as error:
+            if error.status != _UNAUTHORIZED:
+                raise
+            self.close()  # the token was rotated: read it anew
+            return self._once(verb, path, body, content_type, read_seconds)
+
+    def close(self) -> None:
+        """Drop connections and credentials; the next request starts anew."""
+        if self._client is not None:
+            self._client.rest_client.close()
+            self._client = None
+
+    def _once(self, verb: str, path: str, body: object, content_type: str, read_seconds: float) -> bytes:
+        try:
+            client = self._client or self._connect()
+            headers = {"Accept": JSON, "User-Agent": client.user_agent}
+            encoded = None
+            if body is not None:
+                headers["Content-Type"] = content_type
+                encoded = msgspec.json.encode(body)
+            client.update_params_for_auth(headers, [], ["BearerToken"], path, verb, encoded)
+            answer = client.rest_client.pool_manager.request(
+                verb,
+                client.configuration.host + path,
+                body=encoded,
+                headers=headers,
+                timeout=_timeout(read_seconds),
+                retries=False,
+                preload_content=False,
+            )
+            status, text = answer.status, _read(answer)
+        except RestError as error:
+            self._counted(verb, error.code)
+            raise
+        except Exception as error:
+            self._counted(verb, "none")
+            raise RestError(f"{verb} {path}: {type(error).__name__}: {error}") from error
+        self._counted(verb, str(status))
+        if status >= _FIRST_ERROR:
+            raise RestError(
+                f"{verb} {path}: {status} {_said(text)}", status=status, retry_after_seconds=_retry_after(answer)
+            )
+        return text
+
+    def _connect(self) -> Any:
+        """Load credentials and make a client; late, because the import costs 20 MB."""
+        from kubernetes import config  # noqa: PLC0415 - only when Kubernetes is on
+        from kubernetes.client.api_client import ApiClient  # noqa: PLC0415 - the same
+        from kubernetes.client.configuration import Configuration  # noqa: PLC0415 - the same
+
+        configuration = Configuration()
+        if self._environ.get("KUBERNETES_SERVICE_HOST"):
+            config.load_incluster_config(client_configuration=configuration)
+        else:
+            config.load_kube_config(
+                config_file=self._environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
+            )
+        configuration.connection_pool_maxsize = 1
+        self._client = ApiClient(configuration)
+        self._client.user_agent = f"chipwarden/{VERSION}"
+        return self._client
+
+
+def is_configured(environ: Mapping[str, str]) -> bool:
+    """Tell whether there is an API server to speak to: inside a cluster, or KUBECONFIG is set."""
+    return bool(environ.get("KUBERNETES_SERVICE_HOST") or environ.get("KUBECONFIG"))
+
+
+def _timeout(read_seconds: float) -> Any:
+    import urllib3  # noqa: PLC0415 - comes with the client
+
+    return urllib3.Timeout(connect=CONNECT_SECONDS, read=read_seconds)
+
+
+def _read(answer: Any) -> bytes:
+    """Read an answer to its end, which must come in time: a read timeout alone would let a slow drip go on for ever.
+
+    Raises:
+        RestError: it does not end, or is too large.
+    """
+    deadline = time.monotonic() + _WHOLE_SECONDS
+    parts, size = [], 0
+    try:
+        while part := answer.read1(_CHUNK_BYTES):
+            parts.append(part)
+            size += len(part)
+            _check_end(size, deadline)
+    except BaseException:
+        answer.close()
+        raise
+    answer.release_conn()
+    return b"".join(parts)
+
+
+def _check_end(size: int, deadline: float) -> None:
+    if time.monotonic() > deadline or size > _LARGEST_BYTES:
+        raise RestError(f"an answer that does not end ({size} bytes, within {_WHOLE_SECONDS:g} s)")
+
+
+def _said(text: bytes) -> str:
+    """Take the message out of a Status object; anything else only in part."""
+    try:
+        return str(msgspec.json.decode(text)["message"])[:300]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return text[:100].decode("utf-8", "replace")
+
+
+def _retry_after(answer: Any) -> float | None:
+    value = answer.headers.get("Retry-After", "")
+    return min(float(value), 300.0) if value.isdigit() else None
