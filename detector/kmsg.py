@@ -78,16 +78,27 @@ class KmsgReader:
         Raises:
             KmsgError: the descriptor is lost; open again. What was read before is not lost: it comes again.
         """
+        while True:
+            known = self._newest_known
+            records, drained = self._take()
+            if self._catching_up:
+                records = self._skip_known(records)
+                if drained and not records and self._is_of_another_boot():
+                    continue
+            records = self._account(records)
+            if records or drained or self._newest_known == known:
+                return records
+
+    def _take(self) -> tuple[list[bytes], bool]:
+        """Read at most 256 records, known ones too; tell whether that was all there is."""
         records: list[bytes] = []
         if self._fd is None:
             raise KmsgError(f"{self._path} is not open")
-        drained = False
         for _ in range(BATCH):
             try:
                 record = self._read(self._fd, _BUFFER_BYTES)
             except BlockingIOError:
-                drained = True
-                break
+                return records, True
             except BrokenPipeError:
                 self.overruns += 1  # overwritten before we came; the gap in the numbers tells how many
                 continue
@@ -98,18 +109,16 @@ class KmsgReader:
             if not record:
                 return self._give_up(records, "end of file, so it is not a kernel log device")
             records.append(record)
-        return self._account(records, drained=drained)
+        return records, False
 
-    def _give_up(self, records: list[bytes], why: str) -> list[bytes]:
+    def _give_up(self, records: list[bytes], why: str) -> tuple[list[bytes], bool]:
         """Return what was read before the descriptor was lost; without any, say that it is lost."""
         if records:
-            return self._account(records, drained=False)
+            return records, False
         self.close()
         raise KmsgError(f"{self._path} cannot be read: {why}")
 
-    def _account(self, records: list[bytes], *, drained: bool) -> list[bytes]:
-        if self._catching_up:
-            records = self._skip_known(records, drained=drained)
+    def _account(self, records: list[bytes]) -> list[bytes]:
         if not records:
             return records
         try:
@@ -140,8 +149,8 @@ class KmsgReader:
         self.records += len(kept)
         return kept
 
-    def _skip_known(self, records: list[bytes], *, drained: bool) -> list[bytes]:
-        """Drop records up to the last one known; if the log ends before it, the numbers are of another boot."""
+    def _skip_known(self, records: list[bytes]) -> list[bytes]:
+        """Drop records up to the last one known."""
         known = self.last or 0
         for place, record in enumerate(records):
             try:
@@ -152,12 +161,16 @@ class KmsgReader:
                 self._catching_up = False
                 return records[place:]
             self._newest_known = number
-        if drained and self._fd is not None:
-            self._catching_up = False
-            if self._newest_known is not None and self._newest_known < known:
-                self.last = None
-                os.lseek(self._fd, 0, os.SEEK_SET)
         return []
+
+    def _is_of_another_boot(self) -> bool:
+        """Tell whether the log ended before the last record known; then go back to its beginning."""
+        self._catching_up = False
+        if self._fd is None or self._newest_known is None or self._newest_known >= (self.last or 0):
+            return False
+        self.last = None
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        return True
 
 
 def _why_not_opened(path: str, error: OSError) -> str:
