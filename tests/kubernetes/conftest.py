@@ -29,12 +29,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def _run(make: Callable[[], _Plane]) -> Iterator[_Plane]:
     """Start it, lend it, and end it whatever happened."""
+    missing = ""
     try:
         plane = make()
     except MissingError as error:
-        pytest.fail(str(error), pytrace=False)
-    plane.start()
+        missing = str(error)
+    if missing:
+        pytest.fail(missing, pytrace=False)
     try:
+        plane.start()
         yield plane
     finally:
         plane.stop()

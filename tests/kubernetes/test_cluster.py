@@ -22,6 +22,7 @@ def tool(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> str:
     archive = tmp_path_factory.mktemp("tool") / "tool.tar"
     files = {"/bin/busybox": "/usr/bin/busybox", "/bin/kubectl": binaries.program("kubectl")}
     cluster.node.import_image(image.build(archive, _IMAGE, files, ["/bin/busybox", "sh", "-ec"]))
+    archive.unlink()
     return _IMAGE
 
 
