@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logs.get(__name__)
 _COUNTS_SAVED_SECONDS: Final = 1.0  # counts reach the disk this late; new faults at once
+_COUNTS_TOLD_SECONDS: Final = 1.0  # grown counts are looked at this often; the herald tells them once a minute
 _POSITION_SAVED_SECONDS: Final = 60.0
 _CLEAR_LOOKED_FOR_SECONDS: Final = 10.0
 _FIRST_PUBLISHED_SECONDS: Final = 1.0
@@ -93,6 +94,7 @@ class Agent:
         self._heartbeat_due = self._started + heartbeat_seconds()
         self._look_for_clear = self._started
         self._save_due: float | None = None
+        self._counts_told = self._started
 
     def stop(self) -> None:
         """End the loop soon; safe in a signal handler and from other threads."""
@@ -195,7 +197,9 @@ class Agent:
     def _publish(self, tick: float, *, changed: bool) -> None:
         if not self._caught_up and tick < self._started + _FIRST_PUBLISHED_SECONDS and self.sight.is_open:
             return  # what the ring buffer still holds belongs into the first thing that is said
-        self._herald.offer(self.health.announcements())
+        if self.health.has_news or tick >= self._counts_told:
+            self._counts_told = tick + _COUNTS_TOLD_SECONDS
+            self._herald.offer(self.health.announcements())
         due = self._herald.due(tick)
         new = self.health.revision != self._shown
         if new or changed:
@@ -217,6 +221,8 @@ class Agent:
         tick = self._clock.monotonic()
         due = [self._heartbeat_due, self.sight.next_deadline(tick)]
         due += [deadline for deadline in (self._herald.next_due(tick), self._save_due) if deadline is not None]
+        if self.health.has_grown:
+            due.append(self._counts_told)
         if self.health.faults:
             due.append(self._look_for_clear)
         if not self._caught_up and self.sight.is_open:

@@ -8,6 +8,7 @@ instance-id=... hostname=... nd-id=... nc-id=... serial-num=... action=...`.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,8 @@ _FIELD = re.compile(rb"(?:^|(?<=[\s,;]))(instance-id|hostname|nd-id|nc-id|serial
 _WELL_FORMED_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 
 
-def neuron_fields(text: bytes) -> dict[str, str]:
+@functools.lru_cache(maxsize=64)  # a fault repeats its line; must not be changed by whoever gets it
+def neuron_fields(text: bytes) -> Mapping[str, str]:
     """Read the fields that follow the code of a Neuron line, the first of each name; {} for any other line."""
     at = text.find(_NEURON_LINE)
     if at < 0:
@@ -65,4 +67,6 @@ def printable(value: bytes, most: int = _MOST_CHARACTERS) -> str:
         most: how many characters to keep.
     """
     text = value[: 4 * most].decode("utf-8", "replace")
-    return "".join(c if c.isprintable() else "?" for c in text)[:most]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else "?" for c in text)
+    return text[:most]

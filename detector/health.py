@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
+    from detector.book import Key
     from detector.matcher import Hit
-    from detector.model import Fault
+    from detector.model import Fault, Finding
     from detector.rules import Catalog
 
 
@@ -51,6 +52,8 @@ class NodeHealth:
         self._foreign = 0
         self._blind: str | None = None
         self.revision = 0
+        self.has_news = False  # something to announce that was never announced before
+        self._untold: dict[Key, tuple[Finding, bytes, int, datetime]] = {}
         self._announcements: dict[str, Announcement] = {}
         self._conditions: dict[str, Condition] = {}
         if state is not None:
@@ -110,8 +113,8 @@ class NodeHealth:
             self._problems[rule.reason] += lines
             total = self._book.count(key, finding, lines, first_at, last_at)
             if not told:
-                text = fault_message(finding, hit.message.text)
-                self._announce(rule.reason, text, now, key=str(key), count=total, warning=True)
+                self.has_news = self.has_news or total == lines
+                self._untold[key] = (finding, hit.message.text, total, now)
             if rule.condition and not active:
                 self._update([rule.condition], now)
 
@@ -143,6 +146,11 @@ class NodeHealth:
         self._update(self._types(), now, beat=True)
         self.revision = revision
         return True
+
+    @property
+    def has_grown(self) -> bool:
+        """Whether a count that was announced has grown since."""
+        return bool(self._untold)
 
     @property
     def kinds(self) -> list[str]:
@@ -181,7 +189,12 @@ class NodeHealth:
 
     def announcements(self) -> list[Announcement]:
         """Hand out what is to be told since the last call, one announcement a key with the newest count."""
+        for key, (finding, text, count, at) in self._untold.items():
+            message = fault_message(finding, text)
+            self._announce(finding.rule.reason, message, at, key=str(key), count=count, warning=True)
+        self._untold = {}
         told, self._announcements = list(self._announcements.values()), {}
+        self.has_news = False
         return told
 
     def _types(self) -> list[str]:
@@ -199,6 +212,7 @@ class NodeHealth:
     def _announce(
         self, reason: str, message: str, now: datetime, *, key: str = "", count: int = 1, warning: bool = False
     ) -> None:
+        self.has_news = True
         self._announcements[key or reason] = Announcement(
             reason=reason, message=message, warning=warning, key=key or reason, count=count, at=now
         )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from detector.details import named_groups, neuron_fields
 from detector.model import Finding, NpdRuleSet
-from detector.patterns import compile_one
+from detector.patterns import compile_one, group_names
 from runtime.vocabulary import Facility
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Judge:
         self.wanted = [rule.pattern for rule in rule_set.rules]
         self.patterns = [*self.wanted, *rule_set.ignore]
         self._searches = [compile_one(pattern) for pattern in self.patterns]
+        self._is_joined = isinstance(rule_set, NpdRuleSet) and rule_set.buffer_lines > 1
+        self._has_names = [self._is_joined or bool(group_names(pattern)) for pattern in self.patterns]
 
     def findings(self, message: KernelMessage, matching: Iterable[int], text: bytes) -> list[Finding]:
         """Decide which of the matching rules count.
@@ -62,8 +64,11 @@ class Judge:
         return [self._finding(number, text) for number in plain or counting]
 
     def _finding(self, number: int, text: bytes) -> Finding:
+        details = self._details(number, text) if self._has_names[number] else dict(neuron_fields(text))
+        return Finding(rule=self._rules[number], rule_set=self._name, details=details)
+
+    def _details(self, number: int, text: bytes) -> dict[str, str]:
         match = self._searches[number].search(text)
         # Of several records joined, those before the one in which the match begins may speak about another device.
-        said = text[text.rfind(b"\n", 0, match.start()) + 1 :] if match else text
-        details = neuron_fields(said) | named_groups(match.groupdict() if match else {})
-        return Finding(rule=self._rules[number], rule_set=self._name, details=details)
+        said = text[text.rfind(b"\n", 0, match.start()) + 1 :] if match and self._is_joined else text
+        return {**neuron_fields(said), **named_groups(match.groupdict() if match else {})}

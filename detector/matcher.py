@@ -9,6 +9,9 @@ The measured reasons are in docs/benchmarks.md.
 
 from __future__ import annotations
 
+import re
+from bisect import bisect
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,6 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from detector.model import RuleSet
+
+
+# The numbers of a header that surely have 64 bits; `parse` decides on all others.
+_SHORT_HEADER = re.compile(rb"(\d{1,19}),\d{1,19},(\d{1,19})(?:,[^;]*)?;")
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +77,7 @@ class Matcher:
             else:
                 self._owners += [(len(self._judges), place) for place in range(len(judge.patterns))]
                 self._judges.append(judge)
+        self._oldest_us = sorted({judge.oldest_us for judge in self._judges} - {0})
         self._exact = Automaton(pattern for judge in self._judges for pattern in judge.patterns)
         self._loose = Automaton(relax(pattern) for judge in self._judges for pattern in judge.wanted)
 
@@ -99,17 +107,18 @@ class Matcher:
         return findings
 
     def _decide(self, records: list[bytes]) -> Iterator[Hit]:
-        for alike in _same_bodies(records):
-            text = unescape(alike[0][alike[0].find(b";") + 1 :].partition(b"\n")[0])
+        bodies: defaultdict[bytes, list[bytes]] = defaultdict(list)
+        for record in records:
+            bodies[record[record.find(b";") + 1 :]].append(record)
+        for body, records_of_body in bodies.items():
+            text = unescape(body.partition(b"\n")[0])
             numbers = self._exact.match(text)
             if not numbers:
                 continue
-            try:
-                message = parse(alike[0])
-            except ParseError:
-                continue
-            if findings := self._findings(message, numbers):
-                yield Hit(message=message, records=alike, findings=findings)
+            for same in _alike(records_of_body, self._oldest_us):
+                message = parse(same[0])
+                if findings := self._findings(message, numbers):
+                    yield Hit(message=message, records=same, findings=findings)
 
     def _findings(self, message: KernelMessage, numbers: Iterable[int]) -> tuple[Finding, ...]:
         matching: dict[int, list[int]] = {}
@@ -122,15 +131,27 @@ class Matcher:
         return tuple(found)
 
 
-def _same_bodies(records: list[bytes]) -> Iterable[list[bytes]]:
-    """Group well-formed records of the same writer and body, in the order of the first of each group."""
-    groups: dict[bytes, list[bytes]] = {}
+def _alike(records: list[bytes], oldest_us: list[int]) -> Iterable[list[bytes]]:
+    """Part well-formed records by what decides beside the text, in the order of the first of each.
+
+    That is the priority, which tells who wrote them, and for which rule sets (`oldest_us`, ascending) they are too old.
+    """
+    groups: defaultdict[tuple[bytes, int], list[bytes]] = defaultdict(list)
     for record in records:
-        header = record.partition(b";")[0]
-        key = header[: header.find(b",")] + record[len(header) :]
-        group = groups.get(key)
-        if group is None:
-            groups[key] = [record]
+        header = _SHORT_HEADER.match(record)
+        if header is not None:
+            priority, stamp = header.groups()
+        elif _is_well_formed(record):  # a number of 20 digits may still be one of 64 bits
+            priority, _, stamp = record.partition(b";")[0].split(b",")[:3]
         else:
-            group.append(record)
+            continue
+        groups[priority, bisect(oldest_us, int(stamp)) if oldest_us else 0].append(record)
     return groups.values()
+
+
+def _is_well_formed(record: bytes) -> bool:
+    try:
+        parse(record)
+    except ParseError:
+        return False
+    return True

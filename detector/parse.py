@@ -37,13 +37,13 @@ def parse(record: bytes) -> KernelMessage:
     fields = header.split(b",")
     if not semicolon or len(fields) < _LEAST_FIELDS:
         raise ParseError("no header `priority,sequence,timestamp,flags;`")
-    priority, sequence, timestamp = (_number(field) for field in fields[:_LEAST_FIELDS])
+    priority = _number(fields[0])
     text, _, more = rest.partition(b"\n")
     return KernelMessage(
         facility=priority >> 3,
         level=priority & 7,
-        sequence=sequence,
-        timestamp_us=timestamp,
+        sequence=_number(fields[1]),
+        timestamp_us=_number(fields[2]),
         flags=fields[3].decode("latin-1") if len(fields) > _LEAST_FIELDS else "-",
         text=unescape(text),
         dictionary=_dictionary(more) if more else {},
@@ -72,8 +72,8 @@ def unescape(text: bytes) -> bytes:
 def to_record(message: KernelMessage) -> bytes:
     """Write a message as the kernel would: the inverse of `parse`."""
     header = f"{message.facility << 3 | message.level},{message.sequence},{message.timestamp_us},{message.flags};"
-    lines = b"".join(b" %s=%s\n" % (k.encode(), escape(v.encode())) for k, v in message.dictionary.items())
-    return header.encode() + escape(message.text) + b"\n" + lines
+    lines = b"".join(b" %s=%s\n" % (k.encode("latin-1"), escape(v.encode())) for k, v in message.dictionary.items())
+    return header.encode("latin-1") + escape(message.text) + b"\n" + lines
 
 
 def escape(text: bytes) -> bytes:

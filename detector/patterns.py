@@ -40,6 +40,9 @@ def compile_one(pattern: str) -> re2._Regexp[bytes]:
     Raises:
         PatternError: RE2 refuses it, or two groups bear the same name (RE2 lets the second one win).
     """
+    if wide := [c for c in pattern if "\x7f" < c <= "\xff"]:  # as a Latin-1 byte it would never match without a word
+        written = "".join(f"\\x{byte:02x}" for byte in wide[0].encode("utf-8"))
+        raise PatternError(f"{wide[0]!r} takes several bytes in the kernel log; write {written} for it")
     names = group_names(pattern)
     if len(names) != len(set(names)):
         raise PatternError(f"group name used twice: {', '.join(sorted({n for n in names if names.count(n) > 1}))}")
@@ -161,6 +164,8 @@ def _token_end(pattern: str, at: int) -> int:
     if pattern.startswith(r"\Q", at):
         end = pattern.find(r"\E", at)
         return len(pattern) if end < 0 else end + 2
+    if pattern.startswith((r"\p{", r"\P{"), at) and (end := pattern.find("}", at)) > 0:  # `\p{^Greek}` is no anchor
+        return end + 1
     if pattern[at] == "\\":
         return at + 2
     if pattern[at] == "[":
@@ -177,7 +182,7 @@ def _class_end(pattern: str, at: int) -> int:
     if pattern.startswith("]", end):  # a first `]` is a member
         end += 1
     while end < len(pattern) and pattern[end] != "]":
-        if pattern.startswith("[:", end) and (named := pattern.find(":]", end)) > 0:
+        if pattern.startswith("[:", end) and (named := pattern.find(":]", end + 2)) > 0:
             end = named + 2
         else:
             end += 2 if pattern[end] == "\\" else 1
