@@ -6,13 +6,15 @@ An edge. A file has no poll(): it is looked at twenty times a second. Must never
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
-from detector.parse import ParseError, sequence_of
+from detector.parse import ParseError, parse
 from detector.source import BATCH, KmsgError
 
 _CHUNK_BYTES = 1 << 16
+_ROUNDS = 64  # of passing over records that are known or malformed; then the loop looks at its other business
 _LONGEST_LINE_BYTES = 1 << 16  # no record is that long; a file without line ends must not fill the memory
 
 
@@ -45,15 +47,21 @@ class FileReader:
         """Open the file at its beginning.
 
         Raises:
-            KmsgError: it cannot be opened.
+            KmsgError: it cannot be opened, or is no regular file: a pipe or a device would block the loop.
         """
         self.close()
         try:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise KmsgError(f"{self._path} cannot be opened: {error.strerror}") from error
-        self._inode = os.fstat(self._fd).st_ino
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode):
+            os.close(fd)
+            raise KmsgError(f"{self._path} is not a regular file, which --kmsg-follow asks for")
+        self._fd = fd
+        self._inode = found.st_ino
         self._rest = b""
+        self._waiting = []
         self._skip_to = self.last if self.last is not None else self._skip_to
         self._newest = None
 
@@ -64,33 +72,45 @@ class FileReader:
             self._fd = None
 
     def batch(self) -> list[bytes]:
-        """Read the records that are complete by now, at most 256.
+        """Read the records that are complete by now, at most 256; [] when there is nothing new.
 
         Raises:
             KmsgError: the file is gone or cannot be read; open it again.
         """
-        if self._fd is None:
-            raise KmsgError(f"{self._path} is not open")
+        for _ in range(_ROUNDS):
+            records = self._next()
+            fresh = [record for record in records if self._is_new(record)]
+            if fresh or not records:
+                return fresh
+        return []
+
+    def _next(self) -> list[bytes]:
+        """Take the next records, known and malformed ones too; [] at the end of the file."""
         try:
-            chunk = os.read(self._fd, _CHUNK_BYTES) if len(self._waiting) < BATCH else b""
-            if not chunk and not self._waiting:
-                self._notice_replacement()
+            chunk = self._chunk()
+            if not chunk and not self._waiting and self._is_another_recording():
+                self.last = self._skip_to = None
+                self.open()
+                chunk = self._chunk()
         except OSError as error:
             self.close()
             raise KmsgError(f"{self._path} cannot be read: {error.strerror}") from error
         self._split(chunk)
         records, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
-        return [record for record in records if self._is_new(record)]
+        return records
 
-    def _notice_replacement(self) -> None:
-        """Start again when the file was truncated or replaced, or holds only older numbers: it is another recording."""
+    def _chunk(self) -> bytes:
+        if self._fd is None:
+            raise KmsgError(f"{self._path} is not open")
+        return os.read(self._fd, _CHUNK_BYTES) if len(self._waiting) < BATCH else b""
+
+    def _is_another_recording(self) -> bool:
+        """Tell, at the end of the file, whether it was truncated or replaced, or holds only older numbers."""
         fd = self._fd or 0
         replaced = Path(self._path).stat().st_ino != self._inode
         truncated = os.lseek(fd, 0, os.SEEK_CUR) > os.fstat(fd).st_size
         older = self._skip_to is not None and self._newest is not None and self._newest < self._skip_to
-        if replaced or truncated or older:
-            self.last = self._skip_to = None
-            self.open()
+        return replaced or truncated or older
 
     def _split(self, chunk: bytes) -> None:
         *lines, self._rest = (self._rest + chunk).split(b"\n")
@@ -104,7 +124,7 @@ class FileReader:
 
     def _is_new(self, record: bytes) -> bool:
         try:
-            number = sequence_of(record)
+            number = parse(record).sequence
         except ParseError:
             self.malformed += 1
             return False
