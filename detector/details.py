@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 INSTANCE_ID = "instance-id"
 NEURON_FIELDS = (INSTANCE_ID, "hostname", "nd-id", "nc-id", "serial-num", "action")
 _MOST_CHARACTERS = 64  # of one value; the longest real one is a host name
-_NEURON_LINE = b"NEURON_HW_ERR="
+NEURON_LINE = b"NEURON_HW_ERR="
 # Linear: one literal, then a run without blanks.
 _FIELD = re.compile(rb"(?:^|(?<=[\s,;]))(instance-id|hostname|nd-id|nc-id|serial-num|action)=([^\s,;\"']+)")
 _WELL_FORMED_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
@@ -27,13 +27,28 @@ _WELL_FORMED_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 @functools.lru_cache(maxsize=64)  # a fault repeats its line; must not be changed by whoever gets it
 def neuron_fields(text: bytes) -> Mapping[str, str]:
     """Read the fields that follow the code of a Neuron line, the first of each name; {} for any other line."""
-    at = text.find(_NEURON_LINE)
+    at = text.find(NEURON_LINE)
     if at < 0:
         return {}
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(text, at):
         fields.setdefault(name.decode("ascii"), printable(value))
     return fields
+
+
+def said_about(text: bytes, start: int, end: int) -> bytes:
+    """Cut out of a text with several Neuron codes what is said about one of them: the last that a match reaches.
+
+    Args:
+        text: one record's text, or several joined.
+        start: where a code may stand at the earliest; those before it may speak about another device.
+        end: where the match ends.
+    """
+    code = text.rfind(NEURON_LINE, start, end)
+    if code < 0:
+        return text[start:]
+    following = text.find(NEURON_LINE, code + 1)
+    return text[code:] if following < 0 else text[code:following]
 
 
 def named_groups(groups: Mapping[Any, bytes | None]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from detector.details import named_groups, neuron_fields
+from detector.details import NEURON_LINE, named_groups, neuron_fields, said_about
 from detector.model import Finding, NpdRuleSet
 from detector.patterns import compile_one, group_names
 from runtime.vocabulary import Facility
@@ -64,11 +64,15 @@ class Judge:
         return [self._finding(number, text) for number in plain or counting]
 
     def _finding(self, number: int, text: bytes) -> Finding:
-        details = self._details(number, text) if self._has_names[number] else dict(neuron_fields(text))
+        needs_match = self._has_names[number] or text.count(NEURON_LINE) > 1
+        details = self._details(number, text) if needs_match else dict(neuron_fields(text))
         return Finding(rule=self._rules[number], rule_set=self._name, details=details)
 
     def _details(self, number: int, text: bytes) -> dict[str, str]:
         match = self._searches[number].search(text)
-        # Of several records joined, those before the one in which the match begins may speak about another device.
-        said = text[text.rfind(b"\n", 0, match.start()) + 1 :] if match and self._is_joined else text
-        return {**neuron_fields(said), **named_groups(match.groupdict() if match else {})}
+        start, end = match.span() if match else (0, len(text))
+        first = 0
+        if self._is_joined:  # records before the one in which the match begins may speak about another device
+            first = text.rfind(b"\n", 0, end - len(text[start:end].lstrip(b"\n"))) + 1
+        groups = match.groupdict() if match else {}
+        return {**neuron_fields(said_about(text, first, end)), **named_groups(groups)}
