@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
-from detector.check import check
-from detector.inject import InjectError, Order, fields_of_this_machine, inject
-from detector.replay import replay
 from detector.rulefiles import load_all
 from detector.rules import RulesError
 from detector.run import run
@@ -34,11 +32,11 @@ EXIT_BAD_SETTINGS: Final = 2
 EXIT_NO_KMSG: Final = 3
 _EXITS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (KmsgError, EXIT_NO_KMSG),
-    (InjectError, EXIT_NOT_DONE),
     (StateFileError, EXIT_NOT_DONE),
     (SettingsError, EXIT_BAD_SETTINGS),
     (RulesError, EXIT_BAD_SETTINGS),
     (PagesError, EXIT_BAD_SETTINGS),
+    (ReplayError, EXIT_BAD_SETTINGS),
     (IdentityError, EXIT_BAD_SETTINGS),
 )
 
@@ -49,16 +47,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments; None = the process's.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # somebody's odd text must not end a command
     arguments = _parser().parse_args(argv)
     command: Callable[[argparse.Namespace], int] = arguments.command
     try:
-        return command(arguments)
+        code = command(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a reader who left can still be noticed
     except tuple(kind for kind, _ in _EXITS) as error:
         print(f"{NAME}: {error}", file=sys.stderr)
         return next(code for kind, code in _EXITS if isinstance(error, kind))
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_NOT_DONE
+    except KeyboardInterrupt:
+        return EXIT_NOT_DONE
+    return code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -117,7 +122,7 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not (text.isascii() and text.isdigit()) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
     return int(text)
 
@@ -136,11 +141,15 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
+    from detector.check import check  # noqa: PLC0415 - `run` does not pay for other commands
+
     check(arguments.files, as_json=arguments.output == "json")
     return 0
 
 
 def _inject(arguments: argparse.Namespace) -> int:
+    from detector.inject import InjectError, Order, fields_of_this_machine, inject  # noqa: PLC0415 - the same
+
     settings = _settings(arguments)
     fields = fields_of_this_machine(arguments.detector_url, settings.instance_id)
     fields |= {"nd-id": str(arguments.device), "nc-id": str(arguments.core)}
@@ -148,7 +157,11 @@ def _inject(arguments: argparse.Namespace) -> int:
         fields["serial-num"] = arguments.serial
     rule = _rule(arguments.reason, settings)
     order = Order(rule=rule, fields=fields, count=arguments.count, rate=arguments.rate, kmsg=settings.kmsg)
-    text = inject(order)
+    try:
+        text = inject(order)
+    except InjectError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return EXIT_NOT_DONE
     print(f"{arguments.count} written to {settings.kmsg} and read back: {text}")
     print(f"look at {arguments.detector_url}/conditions, or: kubectl describe node $NODE_NAME")
     return 0
@@ -164,6 +177,8 @@ def _rule(reason: str, settings: Settings) -> Rule:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
+    from detector.replay import replay  # noqa: PLC0415 - the same
+
     settings = _settings(arguments)
     with _input(arguments.file) as stream:
         return replay(
@@ -176,6 +191,8 @@ def _replay(arguments: argparse.Namespace) -> int:
 
 
 def _input(name: str) -> BinaryIO:
+    if name == "-" and sys.stdin is None:
+        raise SettingsError("-: standard input is closed")
     try:
         return sys.stdin.buffer if name == "-" else Path(name).open("rb")
     except OSError as error:

@@ -33,6 +33,7 @@ _COUNTS_TOLD_SECONDS: Final = 1.0  # grown counts are looked at this often; the 
 _POSITION_SAVED_SECONDS: Final = 60.0
 _CLEAR_LOOKED_FOR_SECONDS: Final = 10.0
 _FIRST_PUBLISHED_SECONDS: Final = 1.0
+_LONGEST_WAIT_SECONDS: Final = 3600.0  # poll() takes 24 days at most
 
 
 class Outlets(Protocol):
@@ -122,7 +123,7 @@ class Agent:
             self.step()
             wait = self._next_deadline() - self._clock.monotonic()
             self.sight.busy_since = None
-            self._poll.poll(max(0, int(wait * 1000) + 1) if wait > 0 else 0)
+            self._poll.poll(int(min(wait, _LONGEST_WAIT_SECONDS) * 1000) + 1 if wait > 0 else 0)
             self.wake.clear()
         self._outlets.keep(self.health.state(self._source.last))
         self._source.close()
@@ -134,6 +135,7 @@ class Agent:
             KmsgError: it cannot be opened.
         """
         fd = self._source.open()
+        self._caught_up = False
         if fd is not None:
             self._poll.register(fd, select.POLLIN)
         self.sight.opened(fd)

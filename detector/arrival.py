@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from detector.kube import NodeSeen, SeenCondition
+    from detector.model import NodeSeen, SeenCondition
 
 OUR_MARK = "(chipwarden-detector)"  # in the message of AcceleratedHardwareReady, to know our own again
 

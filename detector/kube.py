@@ -10,58 +10,24 @@ Source: Kubernetes API, Node v1 and Event v1; conditions merge by `type` in a st
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
+from detector.model import NodeSeen, Owner, SeenCondition
 from runtime.rest import STRATEGIC_MERGE, Rest, RestError
-from runtime.vocabulary import CLEAR_ANNOTATION, DETECTOR_ANNOTATION, Status
+from runtime.vocabulary import CLEAR_ANNOTATION, DETECTOR_ANNOTATION
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from detector.model import Announcement, Condition
 
 COMPONENT: Final = "chipwarden-detector"
 _EVENTS: Final = "/api/v1/namespaces/default/events"  # where Events of things without a namespace go
 _CONFLICT = 409
 _NOT_FOUND = 404
-
-
-class SeenCondition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A condition on the Node object, anybody's."""
-
-    type: str
-    status: Status
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    last_heartbeat_time: datetime | None = None
-
-
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote our conditions on a Node: the content of the annotation."""
-
-    instance: str | None = None
-    boot: str | None = None
-
-
-class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the Node object says that concerns us.
-
-    Args:
-        uid: of the object.
-        instance: the instance in spec.providerID; None = none there.
-        owner: who wrote our conditions; None = nobody of ours.
-        clear: what an operator wants cleared; None = nothing.
-        conditions: all of them.
-    """
-
-    uid: str
-    instance: str | None
-    owner: Owner | None
-    clear: str | None
-    conditions: tuple[SeenCondition, ...]
 
 
 class _Metadata(msgspec.Struct):

@@ -27,6 +27,9 @@ class Publisher(Protocol):
     def announce(self, announcements: list[Announcement]) -> None:
         """Have Events written."""
 
+    def close(self) -> None:
+        """Finish what can be finished quickly."""
+
 
 class AllOutlets:
     """All places that a node's health is told to.
@@ -65,6 +68,12 @@ class AllOutlets:
     def keep(self, state: State) -> None:
         """Have the state written to disk."""
         self._keeper.keep(state)
+
+    def close(self) -> None:
+        """Bring what is outstanding to the API server and to disk, as far as that goes quickly."""
+        if self.publisher is not None:
+            self.publisher.close()
+        self._keeper.close()
 
     def cleared_by_request(self) -> str | None:
         """Take a request to clear that was left in the state directory."""

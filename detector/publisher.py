@@ -12,7 +12,8 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from detector.arrival import arrive, predecessor_cleared
-from detector.kube import NodeClient, NodeSeen, Owner, wire
+from detector.kube import NodeClient, wire
+from detector.model import NodeSeen, Owner
 from detector.ready import ready
 from runtime import logs
 from runtime.backoff import Lane

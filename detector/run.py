@@ -6,9 +6,7 @@ import gc
 import os
 import random
 import signal
-import socket
 import sys
-import time
 from typing import TYPE_CHECKING, Final
 
 from detector.agent import Agent
@@ -17,33 +15,28 @@ from detector.follow import FileReader
 from detector.health import NodeHealth
 from detector.keeper import Keeper
 from detector.kmsg import KmsgReader
-from detector.kube import NodeClient
 from detector.matcher import Matcher
 from detector.outlets import AllOutlets
-from detector.publisher import Publisher
 from detector.rulefiles import load_all
 from detector.settings import Kubernetes
 from detector.sight import Sight
-from detector.source import KmsgError
 from detector.statefile import StateFile, StateFileError
 from detector.web import Pages
 from runtime import identity, logs
 from runtime.clock import SystemClock
 from runtime.pages import Server
-from runtime.rest import Rest, is_configured
+from runtime.rest import is_configured
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
     from detector.model import State
     from detector.settings import Settings
     from detector.source import Source
-    from runtime.clock import Clock
 
 _LOG = logs.get(__name__)
 # A busy thread holds the interpreter for this long before the reader gets it back; the default of 5 ms loses records.
 _SWITCH_SECONDS: Final = 0.0005
-_BLIND_SAID_SECONDS: Final = 10.0
-_LOOK_AGAIN_SECONDS: Final = 0.05
+_ENDINGS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def run(settings: Settings) -> None:
@@ -53,6 +46,8 @@ def run(settings: Settings) -> None:
         RulesError, PagesError, IdentityError: the settings do not work here.
         KmsgError: the kernel log cannot be opened.
     """
+    for number in _ENDINGS:
+        signal.signal(number, _leave)  # a process with id 1 in its container ignores signals that it does not handle
     logs.setup(log_format=settings.log_format, level=settings.log_level)
     sys.setswitchinterval(_SWITCH_SECONDS)
     clock = SystemClock()
@@ -64,7 +59,6 @@ def run(settings: Settings) -> None:
     health = NodeHealth(catalog, boot=boot, instance=own.instance, now=clock.now(), state=state)
     source = _source(settings, after=state.seq if state is not None and state.boot == boot else None)
     keeper = Keeper(file)
-    sight = Sight(source, clock)
     online = _is_online(settings)
     sight = Sight(source, clock)
     board = Board(
@@ -87,61 +81,33 @@ def run(settings: Settings) -> None:
         heartbeat_seconds=lambda: settings.heartbeat.seconds * random.uniform(0.9, 1.1),  # noqa: S311 - not a secret
     )
     server = Server(settings.listen, Pages(board, catalog, settings).routes())
-    publisher = _publisher(settings, agent, board, adopts=state is None) if online else None
-    outlets.publisher = publisher
-    try:
+    if online:
+        from detector.online import go_online  # noqa: PLC0415 - costs memory that a stand-alone detector need not pay
+
+        outlets.publisher = go_online(settings, agent, board, clock, adopts=state is None)
+    else:
         agent.open()
-    except KmsgError as error:
-        if publisher is not None:
-            _say_blind(agent, publisher, error, clock)
-        raise
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _ENDINGS:
         signal.signal(number, lambda *_: agent.stop())
     server.start()
-    if publisher is not None:
-        publisher.start()
     gc.collect()
     gc.freeze()
     _LOG.info("detector started", version=VERSION, rules=len(catalog.rules), instance=own.instance, port=server.port)
     agent.run()
-    if publisher is not None:
-        publisher.close()
-    keeper.close()
+    outlets.close()
     server.close()
     _LOG.info("detector stopped", records=source.records, lost=source.lost)
+
+
+def _leave(*_: object) -> None:
+    """End at once and cleanly: there is nothing to keep before the loop runs."""
+    raise SystemExit(0)
 
 
 def _is_online(settings: Settings) -> bool:
     if settings.kubernetes is Kubernetes.AUTO:
         return is_configured(os.environ)
     return settings.kubernetes is Kubernetes.ON
-
-
-def _publisher(settings: Settings, agent: Agent, board: Board, *, adopts: bool) -> Publisher:
-    rest = Rest(counted=board.count_request, environ=os.environ)
-    return Publisher(
-        client=NodeClient(rest, settings.node_name or socket.gethostname()),
-        health=agent.health,
-        post=agent.post,
-        board=board,
-        boot=board.boot,
-        adopts=adopts,
-        says_ready=settings.accelerated_hardware_ready,
-        clock=SystemClock(),
-    )
-
-
-def _say_blind(agent: Agent, publisher: Publisher, error: KmsgError, clock: Clock) -> None:
-    """Tell the API server, before giving up, that nobody watches this node; a True condition stays True."""
-    publisher.start()
-    agent.health.set_blind(str(error), clock.now())
-    publisher.announce(agent.health.announcements())
-    publisher.publish(agent.health.view(), clock.monotonic())
-    give_up_at = clock.monotonic() + _BLIND_SAID_SECONDS
-    while not publisher.is_settled() and clock.monotonic() < give_up_at:
-        agent.take_posts()
-        time.sleep(_LOOK_AGAIN_SECONDS)
-    publisher.close()
 
 
 def _load(file: StateFile) -> State | None:
