@@ -9,7 +9,7 @@ Source: kubernetes-client/python 37.0.1, kubernetes/client/{rest,api_client,conf
 
 from __future__ import annotations
 
-import time
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,11 +24,12 @@ MERGE: Final = "application/merge-patch+json"
 JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
-_WHOLE_SECONDS = 15.0
+WHOLE_SECONDS: Final = 15.0
 _LARGEST_BYTES = 64 << 20
 _CHUNK_BYTES = 1 << 16
 _UNAUTHORIZED = 401
-_FIRST_ERROR = 400
+_SUCCESS = range(200, 300)
+_LONGEST_WAIT_SECONDS = 300
 
 
 class RestError(Exception):
@@ -59,13 +60,21 @@ class Rest:
     Args:
         counted: called with verb and status code (`none` = no answer) after each request.
         environ: where to find out whether this is a pod.
+        whole_seconds: how long an answer may take, from the end of the request to its last byte.
 
     Nothing is imported or read before the first request.
     """
 
-    def __init__(self, *, counted: Callable[[str, str], None], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        *,
+        counted: Callable[[str, str], None],
+        environ: Mapping[str, str],
+        whole_seconds: float = WHOLE_SECONDS,
+    ) -> None:
         self._counted = counted
         self._environ = environ
+        self._whole_seconds = whole_seconds
         self._client: Any = None
 
     def request(
@@ -112,6 +121,8 @@ class Rest:
                 headers["Content-Type"] = content_type
                 encoded = msgspec.json.encode(body)
             client.update_params_for_auth(headers, [], ["BearerToken"], path, verb, encoded)
+            if "authorization" in headers:
+                headers["authorization"] = headers["authorization"].strip()  # a line end in a token file
             answer = client.rest_client.pool_manager.request(
                 verb,
                 client.configuration.host + path,
@@ -129,7 +140,7 @@ class Rest:
             self._counted(verb, "none")
             raise RestError(f"{verb} {path}: {type(error).__name__}: {error}") from error
         self._counted(verb, str(status))
-        if status >= _FIRST_ERROR:
+        if status not in _SUCCESS:
             raise RestError(
                 f"{verb} {path}: {status} {_said(text)}", status=status, retry_after_seconds=_retry_after(answer)
             )
@@ -141,6 +152,8 @@ class Rest:
         from kubernetes.client.api_client import ApiClient  # noqa: PLC0415 - the same
         from kubernetes.client.configuration import Configuration  # noqa: PLC0415 - the same
 
+        from runtime.answers import pools  # noqa: PLC0415 - the same
+
         configuration = Configuration()
         if self._environ.get("KUBERNETES_SERVICE_HOST"):
             config.load_incluster_config(client_configuration=configuration)
@@ -149,9 +162,11 @@ class Rest:
                 config_file=self._environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
             )
         configuration.connection_pool_maxsize = 1
-        self._client = ApiClient(configuration)
-        self._client.user_agent = f"chipwarden/{VERSION}"
-        return self._client
+        client = ApiClient(configuration)
+        client.user_agent = f"chipwarden/{VERSION}"
+        client.rest_client.pool_manager.pool_classes_by_scheme = pools(self._whole_seconds)
+        self._client = client
+        return client
 
 
 def is_configured(environ: Mapping[str, str]) -> bool:
@@ -166,38 +181,40 @@ def _timeout(read_seconds: float) -> Any:
 
 
 def _read(answer: Any) -> bytes:
-    """Read an answer to its end, which must come in time: a read timeout alone would let a slow drip go on for ever.
+    """Read an answer to its end.
 
     Raises:
-        RestError: it does not end, or is too large.
+        RestError: it is too large; or it says success and nothing else: an API server always says more, so that its
+            head must have been cut off.
     """
-    deadline = time.monotonic() + _WHOLE_SECONDS
     parts, size = [], 0
     try:
         while part := answer.read1(_CHUNK_BYTES):
             parts.append(part)
             size += len(part)
-            _check_end(size, deadline)
+            _check_size(size)
     except BaseException:
         answer.close()
         raise
     answer.release_conn()
+    if not parts and answer.status in _SUCCESS:
+        raise RestError(f"{answer.status} and nothing more")
     return b"".join(parts)
 
 
-def _check_end(size: int, deadline: float) -> None:
-    if time.monotonic() > deadline or size > _LARGEST_BYTES:
-        raise RestError(f"an answer that does not end ({size} bytes, within {_WHOLE_SECONDS:g} s)")
+def _check_size(size: int) -> None:
+    if size > _LARGEST_BYTES:
+        raise RestError(f"an answer of more than {_LARGEST_BYTES} bytes")
 
 
 def _said(text: bytes) -> str:
     """Take the message out of a Status object; anything else only in part."""
     try:
         return str(msgspec.json.decode(text)["message"])[:300]
-    except (msgspec.DecodeError, KeyError, TypeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
         return text[:100].decode("utf-8", "replace")
 
 
 def _retry_after(answer: Any) -> float | None:
     value = answer.headers.get("Retry-After", "")
-    return min(float(value), 300.0) if value.isdigit() else None
+    return float(min(int(value), _LONGEST_WAIT_SECONDS)) if re.fullmatch("[0-9]{1,9}", value) else None

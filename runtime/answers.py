@@ -1,0 +1,76 @@
+"""Connections whose answers end: in time, whatever the server does.
+
+A read timeout bounds the silence between two bytes only, so a server or proxy that drips, in the body or already in the
+head, would hold a request for ever. Must not be imported before it is needed: urllib3 comes with it.
+"""
+
+from __future__ import annotations
+
+import http.client
+import io
+import time
+from typing import TYPE_CHECKING, Any
+
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+
+if TYPE_CHECKING:
+    import socket
+
+
+def pools(whole_seconds: float) -> dict[str, type[HTTPConnectionPool]]:
+    """Make what urllib3's PoolManager takes as `pool_classes_by_scheme`.
+
+    Args:
+        whole_seconds: how long an answer may take, from the end of the request to the last byte.
+    """
+
+    class Answer(http.client.HTTPResponse):
+        def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+            super().__init__(sock, *args, **more)
+            self.fp = io.BufferedReader(_Timed(self.fp.detach(), sock, time.monotonic() + whole_seconds))
+
+    class Connection(HTTPConnection):
+        response_class = Answer
+
+    class SecureConnection(HTTPSConnection):
+        response_class = Answer
+
+    class Pool(HTTPConnectionPool):
+        ConnectionCls = Connection
+
+    class SecurePool(HTTPSConnectionPool):
+        ConnectionCls = SecureConnection
+
+    return {"http": Pool, "https": SecurePool}
+
+
+class _Timed(io.RawIOBase):
+    """The bytes of an answer, until its time is up.
+
+    Args:
+        raw: where they come from.
+        sock: the socket under it, whose own timeout bounds each read.
+        deadline: when they must have ended, monotonic seconds.
+    """
+
+    def __init__(self, raw: io.RawIOBase, sock: socket.socket, deadline: float) -> None:
+        self._raw = raw
+        self._sock = sock
+        self._deadline = deadline
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer does not end")
+        silence = self._sock.gettimeout()
+        if silence is None or left < silence:
+            self._sock.settimeout(left)
+        return self._raw.readinto(buffer)
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()

@@ -1,0 +1,187 @@
+"""A stand-in for what goes wrong between a client and an API server: resets, throttling, silence, answers that drip.
+
+It takes plain HTTP on loopback and passes each request on to the real API server, unless a test has said what is to go
+wrong with it. Only the faults are made up. It must not do anything of its own accord.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import socket
+import ssl
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from tests.kubernetes.client import Client
+
+_TCP_REPAIR = 19  # linux/tcp.h; a socket closed in this state says nothing to its peer
+_LONGEST_SECONDS = 60.0  # no thread of it lives longer
+_NO_LINGER = struct.pack("ii", 1, 0)
+# What goes wrong: gets the client's connection and a function that has the request done and returns the true answer, as
+# it would be sent; tells whether the connection goes on.
+Fault: TypeAlias = Callable[[socket.socket, Callable[[], bytes]], bool]
+
+
+class Seen(NamedTuple):
+    """A request as it came."""
+
+    verb: str
+    path: str
+    headers: dict[str, str]  # names in lower case
+    body: bytes
+    at: float  # monotonic seconds
+
+
+def whole(status: int, body: bytes = b"{}", **headers: str) -> bytes:
+    """Write an answer; `Retry_After="1"` makes a header."""
+    lines = [f"HTTP/1.1 {status} Made Up", "Content-Type: application/json", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def says(answer: bytes) -> Fault:
+    """Answer with these bytes, and ask nobody."""
+
+    def fault(client: socket.socket, _: Callable[[], bytes]) -> bool:
+        client.sendall(answer)
+        return True
+
+    return fault
+
+
+def resets_after(count: int) -> Fault:
+    """Have the request done, send so many bytes of the true answer, then reset the connection."""
+
+    def fault(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+        client.sendall(fetch()[:count])
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+        return False
+
+    return fault
+
+
+def closes_after(count: int) -> Fault:
+    """Have the request done, send so many bytes of the true answer, then end the connection in good order."""
+
+    def fault(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+        client.sendall(fetch()[:count])
+        return False
+
+    return fault
+
+
+def vanishes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    """Answer, then be gone without a word, as a machine that lost its power: the client's connection is half open."""
+    client.sendall(fetch())
+    client.setsockopt(socket.IPPROTO_TCP, _TCP_REPAIR, 1)
+    return False
+
+
+def drips(answer: bytes, *, every_seconds: float) -> Fault:
+    """Answer byte by byte, until the client has enough of it."""
+
+    def fault(client: socket.socket, _: Callable[[], bytes]) -> bool:
+        for at in range(len(answer)):
+            client.sendall(answer[at : at + 1])
+            time.sleep(every_seconds)
+        return True
+
+    return fault
+
+
+def silent(client: socket.socket, _: Callable[[], bytes]) -> bool:
+    """Take the request and never answer, until the client hangs up."""
+    client.recv(1)
+    return False
+
+
+def _passes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    client.sendall(fetch())
+    return True
+
+
+class FaultProxy:
+    """The way to an API server, on which things go wrong.
+
+    Args:
+        upstream: the true server; None = there is none, and each request needs a fault.
+    """
+
+    def __init__(self, upstream: Client | None = None) -> None:
+        self.seen: list[Seen] = []
+        self._upstream = upstream
+        self._context = ssl.create_default_context(cafile=upstream.authority) if upstream else None
+        self._next: deque[Fault] = deque()
+        self._always: Fault | None = None
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._clients: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def will(self, *faults: Fault) -> None:
+        """Say what goes wrong with the next requests, in this order."""
+        self._next.extend(faults)
+
+    def always(self, fault: Fault | None) -> None:
+        """Say what goes wrong with every request that `will` says nothing of; None = nothing any more."""
+        self._always = fault
+
+    def requests(self, verb: str) -> list[Seen]:
+        """List the requests so far of one verb."""
+        return [each for each in self.seen if each.verb == verb]
+
+    def close(self) -> None:
+        """End all connections."""
+        for each in (self._listener, *self._clients):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                client.settimeout(_LONGEST_SECONDS)
+                self._clients.add(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client, client.makefile("rb") as incoming:
+            while line := incoming.readline():
+                verb, path, _ = line.decode().split(" ")
+                headers = {name.lower(): value for name, value in http.client.parse_headers(incoming).items()}
+                body = incoming.read(int(headers.get("content-length", 0)))
+                seen = Seen(verb, path, headers, body, time.monotonic())
+                self.seen.append(seen)
+                fault = (self._next.popleft() if self._next else self._always) or _passes
+                if not fault(client, partial(self._fetch, seen)):
+                    break
+        self._clients.discard(client)
+
+    def _fetch(self, seen: Seen) -> bytes:
+        assert self._upstream is not None, "no server behind it"
+        address = self._upstream.url.removeprefix("https://")
+        connection = http.client.HTTPSConnection(address, timeout=_LONGEST_SECONDS, context=self._context)
+        with contextlib.closing(connection):
+            connection.request(seen.verb, seen.path, body=seen.body or None, headers=seen.headers)
+            answer = connection.getresponse()
+            return whole(answer.status, answer.read())
