@@ -6,19 +6,47 @@ load half a file.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
 import msgspec
 
 from detector.lines import read_line
 from detector.matcher import Matcher
-from detector.model import ConditionDefault, Rule, RuleSet
+from detector.model import ConditionDefault, Examples, Metadata, Rule, RuleSet, Threshold
 from detector.npd import NpdError
 from detector.npd import load as load_npd
 from detector.parse import to_record
 from detector.patterns import PatternError, compile_one
 from runtime.documents import DocumentError, load_yaml
 from runtime.durations import decode_hook
-from runtime.vocabulary import Facility
+from runtime.vocabulary import Action, ClearsOn, Facility, FaultClass
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_LONGEST_MESSAGE = 1024  # of a condition
+_LONGEST_QUOTE = 200  # of a pattern or example in a refusal
+_LONGEST_REFUSAL = 600
+_PLACE = re.compile(r"`\$(?:\.(?P<list>rules|conditions)\[(?P<number>\d+)\])?(?P<rest>[^`]*)`$")
+# What is allowed where msgspec only says what is not.
+_ALLOWED_VALUES: dict[str, Sequence[str]] = {
+    "apiVersion": ["chipwarden.io/v1"],
+    "kind": ["RuleSet"],
+    "faultClass": list(FaultClass),
+    "action": list(Action),
+    "clearsOn": list(ClearsOn),
+    "facilities": list(Facility),
+}
+_ALLOWED_KEYS = {
+    "": RuleSet,
+    "metadata": Metadata,
+    "conditions": ConditionDefault,
+    "rules": Rule,
+    "threshold": Threshold,
+    "examples": Examples,
+}
 _NAMED_BY = "metadata.name; in a node-problem-detector file, source"
 _DISAGREE = "rules with reason {!r} disagree (condition, faultClass, action, clearsOn and threshold must be the same)"
 
@@ -51,24 +79,33 @@ def load(text: bytes, origin: str) -> RuleSet:
     Raises:
         RulesError: anything is wrong with it.
     """
+    document: Any = None
     try:
         document = load_yaml(text)
-        if isinstance(document, dict) and "plugin" in document and "apiVersion" not in document:
-            rule_set: RuleSet = load_npd(text, origin)
-        else:
-            rule_set = msgspec.convert(document, RuleSet, dec_hook=decode_hook)
-    except (DocumentError, NpdError, msgspec.ValidationError) as error:
-        raise RulesError(f"{origin}: {error}") from error
-    _check_rules(rule_set, origin)
-    _check_examples(rule_set, origin)
+        rule_set = _rule_set(document, text, origin)
+        _check_conditions(rule_set)
+        _check_rules(rule_set)
+        _check_examples(rule_set)
+    except msgspec.ValidationError as error:
+        raise RulesError(f"{origin}: {_short(_explained(str(error), document))}") from error
+    except (DocumentError, NpdError, PatternError, RulesError) as error:
+        raise RulesError(f"{origin}: {_short(str(error))}") from error
     return rule_set
+
+
+def _rule_set(document: Any, text: bytes, origin: str) -> RuleSet:
+    if document is None:
+        raise RulesError("it is empty (wanted: a RuleSet, or a file of node-problem-detector)")
+    if isinstance(document, dict) and "plugin" in document and "apiVersion" not in document:
+        return load_npd(text, origin)
+    return msgspec.convert(document, RuleSet, dec_hook=decode_hook)
 
 
 def combine(rule_sets: tuple[RuleSet, ...]) -> Catalog:
     """Put rule sets together.
 
     Raises:
-        RulesError: two sets disagree about a condition or a reason, or bear the same name.
+        RulesError: two sets disagree about a condition or a reason, bear the same name, or are too much together.
     """
     names = [rule_set.name for rule_set in rule_sets]
     for name in names:
@@ -83,22 +120,64 @@ def combine(rule_sets: tuple[RuleSet, ...]) -> Catalog:
         for rule in rule_set.rules:
             if _meaning(rules.setdefault(rule.reason, rule)) != _meaning(rule):
                 raise RulesError(f"rule set {rule_set.name!r}: {_DISAGREE.format(rule.reason)}")
+    if len(rule_sets) > 1:  # each by itself was compiled when it was loaded
+        _check_memory(rule_sets)
     return Catalog(rule_sets=rule_sets, conditions=tuple(conditions.values()), rules=tuple(rules.values()))
+
+
+def _check_memory(rule_sets: tuple[RuleSet, ...]) -> None:
+    try:
+        Matcher(rule_sets)
+    except PatternError as error:
+        raise RulesError(f"rule sets {', '.join(each.name for each in rule_sets)}: {error}; load fewer") from error
 
 
 def _meaning(rule: Rule) -> tuple[object, ...]:
     return rule.condition, rule.fault_class, rule.action, rule.clears_on, rule.threshold
 
 
-def _check_rules(rule_set: RuleSet, origin: str) -> None:
-    declared = [default.type for default in rule_set.conditions]
+def _explained(error: str, document: Any) -> str:
+    """Add to msgspec's words the reason of the rule that is meant, and what is allowed."""
+    place = _PLACE.search(error)
+    if place is None:
+        return error + _allowed(error, "")
+    path = [part for part in re.split(r"[.\[\]\d]+", place["rest"]) if part]
+    text = error + _allowed(error, path[-1] if path else place["list"] or "")
+    if place["list"] != "rules":
+        return text
+    given = document["rules"][int(place["number"])]
+    reason = _quoted(str(given.get("reason") or ""))[1:-1] if isinstance(given, dict) else ""
+    return f"rule {place['number']} ({reason or 'without a reason'}): {text}"
+
+
+def _allowed(error: str, key: str) -> str:
+    if error.startswith("Invalid enum value") and key in _ALLOWED_VALUES:
+        return f" (allowed: {', '.join(_ALLOWED_VALUES[key])})"
+    if error.startswith("Object contains unknown field"):
+        return f" (allowed: {', '.join(_ALLOWED_KEYS[key].__struct_encode_fields__)})"
+    return ""
+
+
+def _short(refusal: str) -> str:
+    return refusal if len(refusal) <= _LONGEST_REFUSAL else refusal[: _LONGEST_REFUSAL - 3] + "..."
+
+
+def _check_conditions(rule_set: RuleSet) -> None:
+    for kind, times in Counter(default.type for default in rule_set.conditions).items():
+        if times > 1:
+            raise RulesError(f"condition {kind!r} stands twice")
+    for default in rule_set.conditions:
+        if len(default.message) > _LONGEST_MESSAGE:
+            raise RulesError(f"condition {default.type!r}: its message is longer than {_LONGEST_MESSAGE} characters")
+
+
+def _check_rules(rule_set: RuleSet) -> None:
     if not rule_set.rules:
-        raise RulesError(f"{origin}: no rules")
-    for twice in {name for name in declared if declared.count(name) > 1}:
-        raise RulesError(f"{origin}: condition {twice!r} stands twice")
+        raise RulesError("no rules")
+    declared = {default.type: default for default in rule_set.conditions}
     seen: dict[str, Rule] = {}
     for number, rule in enumerate(rule_set.rules):
-        where = f"{origin}: rule {number} ({rule.reason})"
+        where = _where(number, rule)
         if rule.condition is not None and rule.condition not in declared:
             allowed = ", ".join(declared) or "none is declared"
             raise RulesError(f"{where}: condition {rule.condition!r} is not among the file's conditions ({allowed})")
@@ -108,31 +187,35 @@ def _check_rules(rule_set: RuleSet, origin: str) -> None:
             raise RulesError(f"{where}: {_DISAGREE.format(rule.reason)}")
         _check_pattern(rule.pattern, where)
     for number, pattern in enumerate(rule_set.ignore):
-        _check_pattern(pattern, f"{origin}: ignore {number}")
+        _check_pattern(pattern, f"ignore {number}")
+
+
+def _where(number: int, rule: Rule) -> str:
+    return f"rule {number} ({rule.reason})"
 
 
 def _check_pattern(pattern: str, where: str) -> None:
     try:
         matches_nothing = compile_one(pattern).search(b"")
     except PatternError as error:
-        raise RulesError(f"{where}: pattern {pattern!r}: {error}") from error
+        raise RulesError(f"{where}: pattern {_quoted(pattern)}: {error}") from error
     if matches_nothing:
-        raise RulesError(f"{where}: pattern {pattern!r} matches an empty text, so it would match every record")
+        raise RulesError(f"{where}: pattern {_quoted(pattern)} matches an empty text, so it would match every record")
 
 
-def _check_examples(rule_set: RuleSet, origin: str) -> None:
-    try:
-        matcher = Matcher([rule_set])
-    except PatternError as error:
-        raise RulesError(f"{origin}: {error}") from error
+def _quoted(text: str) -> str:
+    return repr(text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "...")
+
+
+def _check_examples(rule_set: RuleSet) -> None:
+    matcher = Matcher([rule_set])
     for number, rule in enumerate(rule_set.rules):
-        where = f"{origin}: rule {number} ({rule.reason})"
         for example in rule.examples.match:
             if not _matches(matcher, rule, example):
-                raise RulesError(f"{where}: does not match its example {example!r}")
+                raise RulesError(f"{_where(number, rule)}: does not match its example {_quoted(example)}")
         for example in rule.examples.no_match:
             if _matches(matcher, rule, example):
-                raise RulesError(f"{where}: matches {example!r}, which it must not")
+                raise RulesError(f"{_where(number, rule)}: matches {_quoted(example)}, which it must not")
 
 
 def _matches(matcher: Matcher, rule: Rule, example: str) -> bool:
@@ -143,5 +226,7 @@ def _matches(matcher: Matcher, rule: Rule, example: str) -> bool:
     one_by_one = [finding.rule for finding in matcher.judge(message)]
     joined = [finding.rule for hit in matcher.batch([to_record(message)]) for finding in hit.findings]
     if one_by_one != joined:
-        raise RulesError(f"internal: the two ways of matching differ on {example!r}; please report this rule file")
+        raise RulesError(
+            f"internal: the two ways of matching differ on {_quoted(example)}; please report this rule file"
+        )
     return rule in one_by_one

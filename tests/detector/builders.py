@@ -92,6 +92,11 @@ def rule_file(**keys: Any) -> dict[str, Any]:
     return {key: value for key, value in document.items() if value is not None}
 
 
+def with_rule(**keys: Any) -> dict[str, Any]:
+    """Make the content of a good rule file, with some keys of its rule replaced."""
+    return rule_file(rules=[rule_file()["rules"][0] | keys])
+
+
 def written(document: Any) -> bytes:
     """Write a rule file (JSON is YAML too)."""
     return json.dumps(document).encode()
