@@ -10,24 +10,23 @@ Source: Kubernetes API, Node v1 and Event v1; conditions merge by `type` in a st
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 import msgspec
 
 from detector.model import NodeSeen, Owner, SeenCondition
+from runtime.identity import is_instance_id
 from runtime.rest import STRATEGIC_MERGE, Rest, RestError
-from runtime.vocabulary import CLEAR_ANNOTATION, DETECTOR_ANNOTATION
+from runtime.vocabulary import CLEAR_ANNOTATION, DETECTOR_ANNOTATION, Status
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from detector.model import Announcement, Condition
 
 COMPONENT: Final = "chipwarden-detector"
 _EVENTS: Final = "/api/v1/namespaces/default/events"  # where Events of things without a namespace go
 _CONFLICT = 409
-_NOT_FOUND = 404
 
 
 class _Metadata(msgspec.Struct):
@@ -39,8 +38,17 @@ class _Spec(msgspec.Struct, rename={"provider_id": "providerID"}):
     provider_id: str | None = None
 
 
+class _Condition(msgspec.Struct, rename="camel"):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+    last_heartbeat_time: datetime | None = None
+
+
 class _Status(msgspec.Struct):
-    conditions: tuple[SeenCondition, ...] | None = None
+    conditions: tuple[_Condition, ...] | None = None
 
 
 class _Node(msgspec.Struct):
@@ -71,28 +79,18 @@ class NodeClient:
         Raises:
             RestError: it cannot be read, or there is none of that name yet.
         """
-        text = self._rest.request("GET", self._path)
-        try:
-            node = msgspec.json.decode(text, type=_Node)
-        except msgspec.DecodeError as error:
-            raise RestError(f"GET {self._path}: not a Node: {error}") from error
-        annotations = node.metadata.annotations or {}
-        self._uid = node.metadata.uid
-        return NodeSeen(
-            uid=node.metadata.uid,
-            instance=_instance(node.spec.provider_id if node.spec else None),
-            owner=_owner(annotations.get(DETECTOR_ANNOTATION)),
-            clear=annotations.get(CLEAR_ANNOTATION),
-            conditions=(node.status.conditions if node.status else None) or (),
-        )
+        return self._seen(self._rest.request("GET", self._path))
 
-    def patch(self, conditions: list[dict[str, str]], owner: Owner, *, remove_clear: bool) -> None:
+    def patch(self, conditions: list[dict[str, str]], owner: Owner, *, remove_clear: bool) -> NodeSeen:
         """Write conditions; those of others survive, because conditions merge by type.
 
         Args:
             conditions: as the API server takes them.
             owner: for which instance and boot they hold.
             remove_clear: an operator's request has been met.
+
+        Returns:
+            The Node as it is now.
 
         Raises:
             RestError: they were not taken.
@@ -101,7 +99,7 @@ class NodeClient:
         if remove_clear:
             annotations[CLEAR_ANNOTATION] = None
         body = {"metadata": {"annotations": annotations}, "status": {"conditions": conditions}}
-        self._rest.request("PATCH", f"{self._path}/status", body=body, content_type=STRATEGIC_MERGE)
+        return self._seen(self._rest.request("PATCH", f"{self._path}/status", body=body, content_type=STRATEGIC_MERGE))
 
     def tell(self, announcement: Announcement, boot: str) -> None:
         """Write an Event, or bring the count of one up to date that is there already.
@@ -121,6 +119,21 @@ class NodeClient:
                 raise
             newer = {"count": announcement.count, "lastTimestamp": now, "message": announcement.message}
             self._rest.request("PATCH", f"{_EVENTS}/{name}", body=newer, content_type=STRATEGIC_MERGE)
+
+    def _seen(self, text: bytes) -> NodeSeen:
+        try:
+            node = msgspec.json.decode(text, type=_Node)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise RestError(f"{self._path}: not a Node: {error}") from error
+        annotations = node.metadata.annotations or {}
+        self._uid = node.metadata.uid
+        return NodeSeen(
+            uid=node.metadata.uid,
+            instance=_instance(node.spec.provider_id if node.spec else None),
+            owner=_owner(annotations.get(DETECTOR_ANNOTATION)),
+            clear=annotations.get(CLEAR_ANNOTATION),
+            conditions=tuple(map(_condition, (node.status.conditions if node.status else None) or ())),
+        )
 
     def _event(self, name: str, announcement: Announcement, now: str) -> dict[str, Any]:
         return {
@@ -159,7 +172,19 @@ def _timestamp(at: datetime) -> str:
 def _instance(provider_id: str | None) -> str | None:
     """Read the instance id out of `aws:///us-west-2a/i-0123456789abcdef0`."""
     last = (provider_id or "").rpartition("/")[2]
-    return last if last.startswith("i-") else None
+    return last if is_instance_id(last) else None
+
+
+def _condition(seen: _Condition) -> SeenCondition:
+    """Take a condition over; the API server checks no status, and one that Kubernetes does not know is Unknown."""
+    return SeenCondition(
+        type=seen.type,
+        status=Status(seen.status) if seen.status in set(Status) else Status.UNKNOWN,
+        reason=seen.reason,
+        message=seen.message,
+        last_transition_time=seen.last_transition_time,
+        last_heartbeat_time=seen.last_heartbeat_time,
+    )
 
 
 def _owner(annotation: str | None) -> Owner | None:
