@@ -1,11 +1,13 @@
 """Lines on their way to a threshold, counted by the kernel's own clock. Pure.
 
-Memory is bounded: with too many devices under way the one whose last line is oldest is forgotten.
+Memory is bounded: with too many devices or lines under way the device whose last line is oldest is forgotten. Time is
+bounded too: a line costs the same whatever the threshold is, for hostile lines may come by the thousand.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 from detector.model import Pending
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from detector.model import Finding
 
+MOST_STAMPS: Final = 50_000  # of all devices together: five times the highest threshold
 _Key = tuple[str, tuple[tuple[str, str], ...]]
 
 
@@ -26,7 +29,8 @@ class Tally:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._stamps: dict[_Key, list[int]] = {}
+        self._stamps: dict[_Key, deque[int]] = {}
+        self._size = 0  # stamps of all devices
 
     def add(self, finding: Finding, stamps_us: Sequence[int]) -> int:
         """Count lines and tell how many of them count as a problem: 0 until the threshold is reached.
@@ -38,18 +42,17 @@ class Tally:
         threshold = finding.rule.threshold
         window_us = threshold.window.seconds * 1_000_000
         key = (finding.rule.reason, finding.device)
-        kept = self._stamps.pop(key, [])
+        kept = self._take(key)
         counted = 0
         for stamp in stamps_us:
             kept.append(stamp)
-            kept = [old for old in kept if stamp - old <= window_us][-threshold.count :]
-            if len(kept) == threshold.count:
+            while stamp - kept[0] > window_us:
+                kept.popleft()
+            if len(kept) >= threshold.count:
                 counted += len(kept)
-                kept = []
+                kept.clear()
         if kept:
-            self._stamps[key] = kept
-            if len(self._stamps) > self._limit:
-                del self._stamps[next(iter(self._stamps))]
+            self._put(key, kept)
         return counted
 
     def pending(self) -> tuple[Pending, ...]:
@@ -62,4 +65,15 @@ class Tally:
     def restore(self, pending: Iterable[Pending]) -> None:
         """Take over what was under way in an earlier run in this boot."""
         for item in pending:
-            self._stamps[item.reason, tuple(sorted(item.details.items()))] = list(item.stamps_us)
+            self._put((item.reason, tuple(sorted(item.details.items()))), deque(item.stamps_us))
+
+    def _take(self, key: _Key) -> deque[int]:
+        kept = self._stamps.pop(key, None) or deque()
+        self._size -= len(kept)
+        return kept
+
+    def _put(self, key: _Key, kept: deque[int]) -> None:
+        self._stamps[key] = kept
+        self._size += len(kept)
+        while len(self._stamps) > self._limit or (self._size > MOST_STAMPS and len(self._stamps) > 1):
+            self._take(next(iter(self._stamps)))
