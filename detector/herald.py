@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 REPEAT_SECONDS: Final = 60.0
 BURST: Final = 20  # told at once
 PACE_SECONDS: Final = 1.0  # between two, when the burst is used up
-_MOST_KEYS: Final = 1024
+_MOST_KEYS: Final = 2048  # more than there can be entries, told and ended, in the book
 
 
 class Herald:

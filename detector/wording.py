@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LONGEST_MESSAGE = 1024  # what Kubernetes advises for a condition's and allows for an Event's message
 _LONGEST_QUOTE = 256
+_LONGEST_DEVICE = 512  # a rule may name any number of groups
 
 
 def gravest_first(faults: Iterable[Fault]) -> list[Fault]:
@@ -54,7 +55,8 @@ def cleared_message(fault: Fault, cause: str) -> str:
 
 
 def _on(details: Mapping[str, str]) -> str:
-    return "".join(f" {name}={value}" for name, value in details.items())
+    """Name a device. No semicolon of somebody's text may pass for the one between two faults."""
+    return "".join(f" {name}={value}" for name, value in details.items()).replace(";", ",")[:_LONGEST_DEVICE]
 
 
 def _times(count: int) -> str:
