@@ -36,7 +36,6 @@ _EXITS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (SettingsError, EXIT_BAD_SETTINGS),
     (RulesError, EXIT_BAD_SETTINGS),
     (PagesError, EXIT_BAD_SETTINGS),
-    (ReplayError, EXIT_BAD_SETTINGS),
     (IdentityError, EXIT_BAD_SETTINGS),
 )
 
@@ -177,17 +176,20 @@ def _rule(reason: str, settings: Settings) -> Rule:
 
 
 def _replay(arguments: argparse.Namespace) -> int:
-    from detector.replay import replay  # noqa: PLC0415 - the same
+    from detector.replay import ReplayError, replay  # noqa: PLC0415 - the same
 
     settings = _settings(arguments)
     with _input(arguments.file) as stream:
-        return replay(
-            stream,
-            load_all(settings.rules),
-            kernel_only=settings.kernel_only,
-            instance=settings.instance_id or None,
-            as_json=arguments.output == "json",
-        )
+        try:
+            return replay(
+                stream,
+                load_all(settings.rules),
+                kernel_only=settings.kernel_only,
+                instance=settings.instance_id or None,
+                as_json=arguments.output == "json",
+            )
+        except ReplayError as error:
+            raise SettingsError(f"{arguments.file}: {error}") from error
 
 
 def _input(name: str) -> BinaryIO:

@@ -25,6 +25,10 @@ _DICTIONARY_LINE = re.compile(rb" [A-Z_]+=")
 _COLOURS = {True: "\033[31m", False: "\033[33m"}
 
 
+class ReplayError(Exception):
+    """The recorded log cannot be read to its end. It says nothing about the lines that have been judged."""
+
+
 class Match(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """One rule that counts for one line of the input.
 
@@ -55,6 +59,9 @@ def replay(stream: BinaryIO, catalog: Catalog, *, kernel_only: bool, instance: s
 
     Returns:
         1 if any line sets a condition, else 0.
+
+    Raises:
+        ReplayError: the log cannot be read to its end.
     """
     lines = 0
     found: list[bool] = []
@@ -76,12 +83,19 @@ def replay(stream: BinaryIO, catalog: Catalog, *, kernel_only: bool, instance: s
 def _lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Number the lines; the dictionary lines of a raw record belong to it and are passed over."""
     number, after_raw_record = 0, False
-    while line := stream.readline(_LONGEST_LINE_BYTES):
+    while line := _next_line(stream):
         number += 1
         if after_raw_record and _DICTIONARY_LINE.match(line):
             continue
         after_raw_record = _RAW_RECORD.match(line) is not None
         yield number, line.rstrip(b"\r\n")
+
+
+def _next_line(stream: BinaryIO) -> bytes:
+    try:
+        return stream.readline(_LONGEST_LINE_BYTES)
+    except OSError as error:
+        raise ReplayError(f"cannot be read: {error.strerror}") from error
 
 
 def _match(number: int, finding: Finding, text: bytes) -> Match:
@@ -102,6 +116,6 @@ def _row(match: Match) -> str:
     where = " ".join(f"{name}={value}" for name, value in match.details.items())
     verdict = f"{match.condition}=True ({match.fault_class}, {match.action})" if match.condition else "Event only"
     row = f"{match.line:>6}  {match.reason}  {verdict}  {where}\n        {match.text}"
-    if sys.stdout.isatty():
+    if sys.stdout is not None and sys.stdout.isatty():
         return f"{_COLOURS[match.condition is not None]}{row}\033[0m"
     return row
