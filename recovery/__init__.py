@@ -1,0 +1,1 @@
+"""Recovery: replaces the right machine, in order, within a budget, or says why not."""
