@@ -43,6 +43,13 @@ def rate_limited(_floods_allowed: None) -> Iterator[None]:
 
 
 @pytest.fixture
+def _dmesg_restricted() -> Iterator[None]:
+    """Have the kernel ask for CAP_SYSLOG before it shows its log."""
+    with kernel_setting(Path("/proc/sys/kernel/dmesg_restrict"), "1"):
+        yield
+
+
+@pytest.fixture
 def instance() -> str:
     """Make up an instance id that no line in the kernel log speaks of yet."""
     return new_instance_id()

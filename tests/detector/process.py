@@ -80,7 +80,7 @@ def chipwarden(
         input=given,
         capture_output=True,
         env=environment(**(env or {})),
-        timeout=60,
+        timeout=20,
         check=False,
     )
     out, err = done.stdout.decode(), done.stderr.decode()
@@ -137,19 +137,23 @@ class Detector:
         """
         own = ["run", "--kubernetes", "off", "--listen", "127.0.0.1:0", "--instance-id", self.instance]
         own += ["--state-dir", str(self.state_dir), "--boot-id-file", str(self.boot_id_file)]
+        self.launch(*own, *arguments, env=env, through=through)
+        self._port = until(self._port_told, seconds=20, what="the detector started")
+        if ready:
+            until(lambda: self.page("/readyz")[0] == 200, seconds=20, what="the detector is ready")
+        return self
+
+    def launch(self, *arguments: str | Path, env: Mapping[str, str] | None = None, through: Sequence[str] = ()) -> None:
+        """Start the program with these arguments only, and return at once."""
         self._log_starts_at = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "KILL", "--", *through, *command(*own, *arguments)],
+                ["setpriv", "--pdeathsig", "KILL", "--", *through, *command(*arguments)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=environment(**(env or {})),
             )
-        self._port = until(self._port_told, seconds=20, what="the detector started")
-        if ready:
-            until(lambda: self.page("/readyz")[0] == 200, seconds=20, what="the detector is ready")
-        return self
 
     def _port_told(self) -> int:
         assert self.process.poll() is None, f"ended at once:\n{self._log.read_text()}"
