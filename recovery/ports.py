@@ -112,7 +112,7 @@ class Cloud(Protocol):
         """Read a group; None = a complete answer without it. Raises PortError (denied)."""
 
     def set_unhealthy(self, instance: str) -> None:
-        """Mark Unhealthy, ShouldRespectGracePeriod=false. Returns only on an answer with a request id. Raises PortError."""
+        """Mark Unhealthy, ShouldRespectGracePeriod=false; an answer without request id is a PortError too."""
 
     def set_healthy(self, instance: str) -> None:
         """Take the mark back. Raises PortError."""
