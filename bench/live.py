@@ -37,7 +37,10 @@ class Detector:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stderr=log, env=dict(os.environ) | (environment or {}))
         self._connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=5)
+        give_up_at = time.monotonic() + 20
         while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > give_up_at:
+                raise SystemExit(f"the detector did not start: {self._log.read_text()}")
             time.sleep(0.05)
 
     def _is_ready(self) -> bool:
