@@ -89,8 +89,11 @@ class Sight:
         self.is_open = False
         self.why_not = str(error)
         self._retry_seconds = min(_LONGEST_RETRY_SECONDS, self._retry_seconds * 2 or _FIRST_RETRY_SECONDS)
+        blind_at = self._unseen_since + BLIND_AFTER_SECONDS
         self._retry_at = tick + self._retry_seconds
-        return tick - self._unseen_since >= BLIND_AFTER_SECONDS
+        if tick < blind_at:
+            self._retry_at = min(self._retry_at, blind_at)
+        return tick >= blind_at
 
     def next_deadline(self, tick: float) -> float:
         """Tell when the loop must come round again, monotonic seconds."""

@@ -9,15 +9,12 @@ import pytest
 
 from detector.follow import FileReader
 from detector.source import BATCH, KmsgError
+from tests.detector.kernel import record
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.pure
-
-
-def record(sequence: int, text: str = "x") -> bytes:
-    return f"6,{sequence},0,-;{text}\n".encode()
 
 
 @pytest.fixture

@@ -6,36 +6,17 @@
 from __future__ import annotations
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
 
 from detector.kmsg import KmsgReader
 from detector.source import BATCH, KmsgError
+from tests.detector.kernel import Answers, record
 
 pytestmark = pytest.mark.pure
 
 MALFORMED = [b"no semicolon at all\n", b";x\n", b"a,b,c;x\n", b"3,1;x\n", b"\n", b"3,99999999999999999999,1,-;x\n"]
-
-
-class Answers:
-    """What read() answers, in order: records and errno numbers; then there is nothing more to read."""
-
-    def __init__(self, *answers: bytes | int) -> None:
-        self.left = list(answers)
-
-    def __call__(self, fd: int, size: int) -> bytes:
-        assert size > 2048
-        os.fstat(fd)
-        answer = self.left.pop(0) if self.left else errno.EAGAIN
-        if isinstance(answer, int):
-            raise OSError(answer, os.strerror(answer))
-        return answer
-
-
-def record(sequence: int, text: str = "x", stamp: int = 0) -> bytes:
-    return f"6,{sequence},{stamp},-;{text}\n".encode()
 
 
 def reader(*answers: bytes | int, after: int | None = None) -> KmsgReader:
@@ -200,7 +181,7 @@ def test_numbers_that_fall_begin_a_new_log_and_suppress_nothing() -> None:
 
 
 def test_time_stamps_that_fall_change_nothing() -> None:
-    records = [record(1, stamp=900), record(2, stamp=100)]
+    records = [record(1, stamp_us=900), record(2, stamp_us=100)]
     assert reader(*records).batch() == records
 
 
