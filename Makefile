@@ -28,7 +28,7 @@ test: $(STAMP) kubernetes ## Run all tests (needs root, Debian and Go)
 	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
 
 test-pure: $(STAMP) ## Run the tests that need neither root nor Go
-	$(BIN)/python -m pytest -m "not real" $(ARGS)
+	$(BIN)/python -m pytest -m pure $(ARGS)
 
 kubernetes: ## Build the Kubernetes that the tests run against (cached)
 	@tools/prerequisites.sh

@@ -16,5 +16,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(_HERE).parts[0]
         fixtures = set(getattr(item, "fixturenames", ()))
-        if folder in _REAL_FOLDERS or fixtures & _REAL_FIXTURES or item.get_closest_marker("real"):
-            item.add_marker(pytest.mark.real)
+        real = folder in _REAL_FOLDERS or fixtures & _REAL_FIXTURES or item.get_closest_marker("real")
+        item.add_marker(pytest.mark.real if real else pytest.mark.pure)
