@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.detector.kernel import record
 from tests.detector.process import Detector, new_instance_id
+from tests.detector.rig import Rig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -85,3 +88,35 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", folder], check=True)
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.fixture
+def new_rig(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
+    rigs: list[Rig] = []
+
+    def make(*answers: bytes | int, **options: object) -> Rig:
+        rigs.append(Rig(tmp_path, *answers, **options))  # type: ignore[arg-type]
+        return rigs[-1]
+
+    yield make
+    for rig in rigs:
+        rig.source.close()
+        rig.keeper.close()
+
+
+@pytest.fixture
+def rig(new_rig: Callable[..., Rig]) -> Rig:
+    """Start a loop that has read one benign line."""
+    made = new_rig(record(1))
+    made.agent.open()
+    made.reads()
+    return made
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[object]]:
+    """List the reasons of all announcements so far."""
+    caplog.set_level(logging.INFO, "chipwarden.detector.outlets")
+    return lambda: [
+        line.__dict__["fields"]["reason"] for line in caplog.records if line.message in ("problem", "notice")
+    ]

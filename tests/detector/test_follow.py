@@ -14,8 +14,6 @@ from tests.detector.kernel import record
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.pure
-
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:

@@ -14,8 +14,6 @@ from detector.kmsg import KmsgReader
 from detector.source import BATCH, KmsgError
 from tests.detector.kernel import Answers, record
 
-pytestmark = pytest.mark.pure
-
 MALFORMED = [b"no semicolon at all\n", b";x\n", b"a,b,c;x\n", b"3,1;x\n", b"\n", b"3,99999999999999999999,1,-;x\n"]
 
 

@@ -17,8 +17,6 @@ from tests.detector.kernel import Clock
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.pure
-
 LOST = KmsgError("/dev/kmsg cannot be read: Input/output error")
 
 
