@@ -27,11 +27,13 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         adopt: conditions that this instance published before.
+        ready: AcceleratedHardwareReady as this instance published it before; None = it did not.
         predecessor: the instance whose True condition stands there; None = there is none such.
         ready_is_foreign: another agent owns AcceleratedHardwareReady.
     """
 
     adopt: tuple[Condition, ...]
+    ready: Condition | None
     predecessor: str | None
     ready_is_foreign: bool
 
@@ -46,13 +48,16 @@ def arrive(seen: NodeSeen, *, instance: str | None, kinds: Collection[str], now:
         now: stands in for times that the Node does not tell.
     """
     wrote = seen.owner.instance if seen.owner else None
+    is_ours = wrote == instance
     own = tuple(_condition(condition, now) for condition in seen.conditions if condition.type in kinds)
     faulty = any(condition.status is Status.TRUE for condition in own)
-    ready = [condition for condition in seen.conditions if condition.type == ACCELERATED_HARDWARE_READY]
+    ready = next((_condition(each, now) for each in seen.conditions if each.type == ACCELERATED_HARDWARE_READY), None)
+    is_foreign = ready is not None and OUR_MARK not in ready.message
     return Arrival(
-        adopt=own if wrote == instance else (),
-        predecessor=(wrote or "unknown") if wrote != instance and faulty else None,
-        ready_is_foreign=any(OUR_MARK not in condition.message for condition in ready),
+        adopt=own if is_ours else (),
+        ready=ready if is_ours and not is_foreign else None,
+        predecessor=(wrote or "unknown") if not is_ours and faulty else None,
+        ready_is_foreign=is_foreign,
     )
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from detector.model import Condition, Finding, Rule
 
 MOST_DEVICES = 128  # entries of one reason: trn2 has 16 devices of 8 cores
-MOST_ENTRIES = 512
+MOST_ENTRIES = 512  # faults
+MOST_MENTIONED = 256  # entries of temporary problems, which must not take the faults' place
 Key = tuple[str, tuple[tuple[str, str], ...]]
 _FURTHER: tuple[tuple[str, str], ...] = (("device", "further"),)
 
@@ -46,14 +47,26 @@ class Book:
         """All active faults, in the order in which they came."""
         return tuple(self._faults.values())
 
+    @property
+    def placeholders(self) -> frozenset[str]:
+        """The reasons that were adopted and whose lines have not come."""
+        return frozenset(self._placeholders)
+
+    def key_of(self, fault: Fault) -> Key:
+        """Name the entry that a fault is."""
+        return fault.reason, device_of(fault.details)
+
     def key(self, finding: Finding) -> Key:
         """Name the entry that a finding counts in; with too many devices that is the entry for the further ones."""
         reason = finding.rule.reason
         key = (reason, finding.device)
         if key in self._faults or key in self._mentioned:
             return key
-        full = len(self._faults) + len(self._mentioned) >= MOST_ENTRIES or self._devices.get(reason, 0) >= MOST_DEVICES
-        return (reason, _FURTHER) if full else key
+        if finding.rule.condition is None:
+            full = len(self._mentioned) >= MOST_MENTIONED
+        else:
+            full = len(self._faults) >= MOST_ENTRIES
+        return (reason, _FURTHER) if full or self._devices.get(reason, 0) >= MOST_DEVICES else key
 
     def count(self, key: Key, finding: Finding, lines: int, first_at: datetime, last_at: datetime) -> int:
         """Add lines to an entry, made if it is new.
@@ -69,6 +82,8 @@ class Book:
             return self._mentioned[key]
         old = self._faults.get(key)
         if old is not None:
+            if key == (rule.reason, ()):  # adopted or not: its lines tell no device
+                self._placeholders.discard(rule.reason)
             last_at = max(last_at, old.last_at)
             self._faults[key] = msgspec.structs.replace(old, count=old.count + lines, last_at=last_at)
             return old.count + lines
@@ -98,13 +113,18 @@ class Book:
                 action=rule.action,
                 clears_on=rule.clears_on,
             )
-        self._enter((fault.reason, device_of(fault.details)), fault)
+        self._enter(self.key_of(fault), fault)
 
     def adopt(self, condition: Condition) -> None:
         """Enter the faults that a True condition of our own wording names; their devices are not known yet."""
-        words = {condition.reason, *condition.message.replace(";", " ").split()}
+        words = {condition.reason, *(part.partition(" ")[0] for part in condition.message.split("; "))}
         named = [reason for reason, rule in self._rules.items() if reason in words and rule.condition == condition.type]
         for reason in named or [condition.reason]:
+            read = next((key for key in self._faults if key[0] == reason), None)
+            if read is not None:  # its line has come already
+                first_at = min(self._faults[read].first_at, condition.last_transition_at)
+                self._faults[read] = msgspec.structs.replace(self._faults[read], first_at=first_at)
+                continue
             self._placeholders.add(reason)
             self.restore(
                 Fault(

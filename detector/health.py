@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from detector.book import MOST_ENTRIES, Book
-from detector.details import is_foreign
+from detector.details import INSTANCE_ID, is_foreign
 from detector.model import Announcement, Condition, ConditionDefault, State, View
 from detector.tally import Tally
 from detector.wording import cleared_message, condition_message, fault_message, gravest_first
@@ -54,6 +54,7 @@ class NodeHealth:
         self.revision = 0
         self.has_news = False  # something to announce that was never announced before
         self._untold: dict[Key, tuple[Finding, bytes, int, datetime]] = {}
+        self._named: dict[Key, set[str | None]] = {}  # instances that lines named while our own id was unknown
         self._announcements: dict[str, Announcement] = {}
         self._conditions: dict[str, Condition] = {}
         if state is not None:
@@ -72,14 +73,19 @@ class NodeHealth:
         else:
             self._tally.restore(state.pending)
 
-    def adopt(self, conditions: Iterable[Condition], now: datetime) -> None:
+    def adopt(self, conditions: Iterable[Condition], now: datetime, *, boot: str | None) -> frozenset[str]:
         """Take over conditions that this very instance published before its state file was lost.
 
-        The devices are unknown until their lines are read again; those lines are not announced again.
+        The devices are unknown until their lines are read again, which may have been before this or comes later; those
+        lines are not announced again.
 
         Args:
             conditions: as the Node object has them; other people's are passed over.
             now: aware UTC.
+            boot: the boot that they were published in; None = unknown.
+
+        Returns:
+            The keys of announcements made by this run that an earlier one has made already.
         """
         for condition in conditions:
             if condition.type not in self._defaults:
@@ -88,7 +94,41 @@ class NodeHealth:
             self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
             if condition.status is Status.TRUE:
                 self._book.adopt(condition)
+        if boot not in (None, self._boot):
+            adopted = self._book.placeholders
+            self._end(
+                lambda fault: fault.clears_on is ClearsOn.REBOOT and fault.reason in adopted,
+                "the node was rebooted",
+                now,
+            )
         self._update(self._types(), now)
+        told = {self._book.key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
+        self._untold = {key: news for key, news in self._untold.items() if key not in told}
+        return frozenset(map(str, told))
+
+    def _was_told(self, at: datetime) -> bool:
+        return self._told_until is not None and at.replace(microsecond=0) <= self._told_until
+
+    def learn_instance(self, instance: str, now: datetime) -> None:
+        """Take in which instance this is, if that becomes known only later.
+
+        Until then every line counted as ours. Faults of which each line named another instance end.
+
+        Args:
+            instance: our own id.
+            now: aware UTC.
+        """
+        self.instance = instance
+        ended = self._end(self._is_of_another, "the line spoke about another instance", now)
+        self._foreign += sum(fault.count for fault in ended)
+        gone = {self._book.key_of(fault) for fault in ended}
+        self._untold = {key: news for key, news in self._untold.items() if key not in gone}
+        self._named = {}
+        self._update(self._types(), now)
+
+    def _is_of_another(self, fault: Fault) -> bool:
+        names = {fault.details.get(INSTANCE_ID), *self._named.get(self._book.key_of(fault), ())}
+        return all(name is not None and is_foreign({INSTANCE_ID: name}, self.instance) for name in names)
 
     def apply(self, hit: Hit, *, first_at: datetime, last_at: datetime, now: datetime) -> None:
         """Count lines that rules matched.
@@ -99,11 +139,11 @@ class NodeHealth:
             last_at: when the last was.
             now: when a condition that changes by it changes.
         """
-        if any(is_foreign(finding.details, self.instance) for finding in hit.findings):
+        ours = [finding for finding in hit.findings if not is_foreign(finding.details, self.instance)]
+        if len(ours) < len(hit.findings):
             self._foreign += len(hit.records)
-            return
-        told = self._told_until is not None and last_at.replace(microsecond=0) <= self._told_until
-        for finding in hit.findings:
+        told = self._was_told(last_at)
+        for finding in ours:
             rule, key = finding.rule, self._book.key(finding)
             active = key in self._book
             counts_at_once = active or rule.threshold.count == 1
@@ -112,6 +152,8 @@ class NodeHealth:
                 continue
             self._problems[rule.reason] += lines
             total = self._book.count(key, finding, lines, first_at, last_at)
+            if self.instance is None:
+                self._named.setdefault(key, set()).add(finding.details.get(INSTANCE_ID))
             if not told:
                 self.has_news = self.has_news or total == lines
                 self._untold[key] = (finding, hit.message.text, total, now)
@@ -122,7 +164,7 @@ class NodeHealth:
         """End a fault because an operator says so; `all` ends every fault. Tell whether there was one."""
         ended = self._end(lambda fault: reason in ("all", fault.reason), "an operator cleared it", now)
         self._update(self._types(), now)
-        return ended
+        return bool(ended)
 
     def set_blind(self, why: str, now: datetime) -> None:
         """Say that the kernel log cannot be read: no condition is False any more, and a True one stays True."""
@@ -202,12 +244,12 @@ class NodeHealth:
         left = [fault.condition for fault in self._book.faults]
         return list(dict.fromkeys([*self._defaults, *self._conditions, *left]))
 
-    def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> bool:
+    def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> list[Fault]:
         ended = self._book.end(ends)
         for fault in ended:
             text = cleared_message(fault, cause)
             self._announce(Reason.FAULT_CLEARED, text, now, key=f"cleared {fault.reason} {fault.details}")
-        return bool(ended)
+        return ended
 
     def _announce(
         self, reason: str, message: str, now: datetime, *, key: str = "", count: int = 1, warning: bool = False

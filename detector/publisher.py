@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from detector.arrival import arrive, predecessor_cleared
 from detector.kube import NodeClient, wire
 from detector.model import NodeSeen, Owner
+from detector.outbox import Outbox
 from detector.ready import ready
 from runtime import logs
 from runtime.backoff import Lane
@@ -31,9 +32,8 @@ if TYPE_CHECKING:
 
 _LOG = logs.get(__name__)
 _PACE_SECONDS: Final = 1.0
-_CLEAR_LOOKED_FOR_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 20.0
 _FIRST_READ_WITHIN_SECONDS: Final = 1.0  # a fleet that starts at once is spread over this
-_MOST_EVENTS: Final = 1024
 _CLOSING_SECONDS: Final = 2.0
 _HOPELESS = frozenset({400, 422})  # an Event that the API server will never take
 
@@ -73,18 +73,18 @@ class Publisher:
         self._says_ready = says_ready
         self._clock = clock
         self._changed = threading.Condition()
-        self._closed = False
-        self._arrived = False
+        self._closed = self._arrived = False
         self._view: View | None = None
         self._ready: Condition | None = None
         self._patched: object = None
         self._read_at: float | None = None
         self._remove_clear = False
-        self._clearing = False
-        self._events: dict[str, Announcement] = {}
+        self._clearing = False  # a request was found and is being met
+        self._shown_faulty = False  # the Node said so when we last looked
+        self._outbox = Outbox()
         self._patches = Lane(pace_seconds=_PACE_SECONDS)
         self._tells = Lane()
-        self._reads = Lane(pace_seconds=_CLEAR_LOOKED_FOR_SECONDS)
+        self._reads = Lane(pace_seconds=_LOOK_SECONDS)
         self._reads.not_before = clock.monotonic() + random.uniform(0, _FIRST_READ_WITHIN_SECONDS)  # noqa: S311 - jitter
         self._thread = threading.Thread(target=self._run, name="publisher", daemon=True)
 
@@ -110,18 +110,15 @@ class Publisher:
     def announce(self, announcements: list[Announcement]) -> None:
         """Have Events written; returns at once."""
         with self._changed:
-            for announcement in announcements:
-                self._events[announcement.key] = announcement
-            while len(self._events) > _MOST_EVENTS:
-                del self._events[next(iter(self._events))]
+            self._outbox.put(announcements)
             self._changed.notify()
 
     def is_settled(self) -> bool:
-        """Tell whether the latest view has reached the API server."""
-        return self._arrived and self._view is not None and self._patched == _key(self._view)
+        """Tell whether the latest view and all Events have reached the API server."""
+        return self._arrived and self._view is not None and not self._patch_is_wanted() and not self._outbox
 
     def close(self) -> None:
-        """Publish what is outstanding, if that is possible within two seconds, and end."""
+        """Publish what is outstanding, Events too, if that is possible within two seconds, and end."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -130,40 +127,43 @@ class Publisher:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait(self._seconds_to_wait())
-                if self._closed and (self._patches.failures or not self._patch_is_wanted()):
+                if self._closed and self._is_done():
                     return
+                due = [lane.not_before for lane, _ in self._wanted()]
+                self._changed.wait(max(0.0, min(due) - self._clock.monotonic()) if due else None)
             now = self._clock.monotonic()
-            if not self._arrived:
-                self._try(self._reads, self._arrive, now)
-            elif self._patch_is_wanted() and now >= self._patches.not_before:
-                self._try(self._patches, self._patch, now)
-            elif self._events and now >= self._tells.not_before:
-                self._try(self._tells, self._tell, now)
-            elif self._read_is_wanted() and now >= self._reads.not_before:
-                self._try(self._reads, self._look_for_clear, now)
+            for lane, request in self._wanted():
+                if now >= lane.not_before:
+                    self._try(lane, request)
+                    break
 
-    def _seconds_to_wait(self) -> float | None:
-        """Tell until when nothing is due; None = until somebody notifies."""
-        due = []
+    def _wanted(self) -> list[tuple[Lane, Callable[[], None]]]:
+        """List the requests that are to be made, the most urgent first, each with the lane that tells when."""
         if not self._arrived:
-            due.append(self._reads.not_before)
-        else:
-            due += [self._patches.not_before] if self._patch_is_wanted() else []
-            due += [self._tells.not_before] if self._events else []
-            due += [self._reads.not_before] if self._read_is_wanted() else []
-        return max(0.0, min(due) - self._clock.monotonic()) if due else None
+            return [(self._reads, self._arrive)]
+        wanted = [(self._patches, self._patch)] if self._patch_is_wanted() else []
+        wanted += [(self._tells, self._tell)] if self._outbox else []
+        if self._view is not None and self._view.faults and not self._clearing:
+            wanted.append((self._reads, self._look))
+        return wanted
+
+    def _is_done(self) -> bool:
+        """Tell, at the end, whether there is nothing more to say or nobody who listens."""
+        if not self._arrived:
+            return self._view is None or self._reads.failures > 0
+        patch = self._patch_is_wanted() and not self._patches.failures
+        return not patch and (not self._outbox or self._tells.failures > 0)
 
     def _patch_is_wanted(self) -> bool:
         view = self._view
-        return view is not None and (self._remove_clear or self._patched != _key(view))
+        return view is not None and (self._remove_clear or self._patched != self._key(view))
 
-    def _read_is_wanted(self) -> bool:
-        return self._view is not None and bool(self._view.faults) and not self._clearing
+    def _key(self, view: View) -> object:
+        """Tell what must be the same for a PATCH to be unnecessary: a count alone is no reason for one."""
+        heartbeat = max((condition.last_heartbeat_at for condition in view.conditions), default=None)
+        return view.revision, heartbeat, self._health.instance
 
-    def _try(self, lane: Lane, request: Callable[[], None], now: float) -> None:
-        if now < lane.not_before:
-            return
+    def _try(self, lane: Lane, request: Callable[[], None]) -> None:
         try:
             request()
         except RestError as error:
@@ -193,24 +193,38 @@ class Publisher:
         while not taken_in.wait(_PACE_SECONDS):
             if self._closed:
                 return
+        self._heed(seen)
         self._arrived = True
 
     def _take_in(self, seen: NodeSeen, now: datetime) -> None:
         """Adopt, in the loop's thread, what this instance said before, or clear what its predecessor left."""
         health = self._health
-        if health.instance is None and seen.instance is not None:
-            health.instance = self._board.instance = seen.instance
+        self._learn(seen, now)
         arrival = arrive(seen, instance=health.instance, kinds=health.kinds, now=now)
+        self._ready = arrival.ready
+        self._shown_faulty = any(condition.status is Status.TRUE for condition in arrival.adopt)
         if self._adopts:
-            health.adopt(arrival.adopt, now)
+            told = health.adopt(arrival.adopt, now, boot=seen.owner.boot if seen.owner else None)
+            with self._changed:
+                self._outbox.drop(told)
         if arrival.predecessor and not health.faults:
             self.announce([predecessor_cleared(arrival.predecessor, health.instance, now)])
         if self._says_ready and arrival.ready_is_foreign:
             _LOG.error("another agent owns this condition, not published", condition=ACCELERATED_HARDWARE_READY)
             self._says_ready = self._board.platform_repair = False
-        if seen.clear:
-            self._clear(seen.clear, now)
-        self.publish(health.view(), self._clock.monotonic())
+        self._publish_again()
+
+    def _learn(self, seen: NodeSeen, now: datetime) -> None:
+        """Take the own instance id, in the loop's thread, from the Node if nothing else told it."""
+        if self._health.instance is None and seen.instance is not None:
+            self._health.learn_instance(seen.instance, now)
+            self._board.instance = seen.instance
+            self._publish_again()
+
+    def _publish_again(self) -> None:
+        """Publish, from the loop's thread, what it has just changed; it shows the first view itself."""
+        if self._view is not None:
+            self.publish(self._health.view(), self._clock.monotonic())
 
     def _patch(self) -> None:
         with self._changed:
@@ -222,23 +236,25 @@ class Publisher:
         if self._says_ready:
             self._ready = ready(view, self._ready, self._clock.now())
             conditions.append(self._ready)
+        owner, key = Owner(instance=self._health.instance, boot=self._boot), self._key(view)
         try:
-            owner = Owner(instance=self._health.instance, boot=self._boot)
-            self._client.patch([wire(condition) for condition in conditions], owner, remove_clear=remove_clear)
+            seen = self._client.patch(list(map(wire, conditions)), owner, remove_clear=remove_clear)
         except RestError:
             with self._changed:
                 self._read_at = read_at
             raise
-        self._patched = _key(view)
+        self._patched = key
         if remove_clear:
             self._remove_clear = self._clearing = False
-        if read_at is not None and _is_faulty(view):
+        self._heed(seen)
+        self._shown_faulty = _is_faulty(view)
+        if read_at is not None and self._shown_faulty:
             self._board.latency.observe(self._clock.monotonic() - read_at)
         self._board.published = True
 
     def _tell(self) -> None:
         with self._changed:
-            key, announcement = next(iter(self._events.items()))
+            announcement = self._outbox.first()
         try:
             self._client.tell(announcement, self._boot)
         except RestError as error:
@@ -246,32 +262,38 @@ class Publisher:
                 raise
             _LOG.error("an Event was refused and is dropped", reason=announcement.reason, error=str(error))
         with self._changed:
-            if self._events.get(key) is announcement:
-                del self._events[key]
+            self._outbox.done(announcement)
 
-    def _look_for_clear(self) -> None:
+    def _look(self) -> None:
+        """Read the Node while a fault is active: for a request, and whether it still says what was published."""
         seen = self._client.read()
-        if seen.clear is None:
-            return
+        self._heed(seen)
+        with self._changed:
+            says = {condition.type: condition.status for condition in seen.conditions}
+            if self._view is not None and any(says.get(own.type) is not own.status for own in self._view.conditions):
+                self._patched = None  # a new Node object, or somebody else has written to it
+
+    def _heed(self, seen: NodeSeen) -> None:
+        """Have the loop learn what the Node tells late, and do what an operator asks for."""
+        if self._health.instance is None and seen.instance is not None:
+            self._post(lambda now: self._learn(seen, now))
         reason = seen.clear
+        if reason is None or self._clearing:
+            return
         self._clearing = True
-
-        def clear(now: datetime) -> None:
-            self._clear(reason, now)
-            self.publish(self._health.view(), self._clock.monotonic())
-
-        self._post(clear)
+        if self._shown_faulty:
+            self._post(lambda now: self._clear(reason, now))
+        else:  # whoever made it cannot have meant a fault that was not there yet
+            _LOG.warning("nothing to clear", reason=reason)
+            self._remove_clear = True
 
     def _clear(self, reason: str, now: datetime) -> None:
         """Do, in the loop's thread, what an operator asks for, and have the request removed."""
         if not self._health.clear(reason, now):
             _LOG.warning("nothing to clear", reason=reason)
-        self._remove_clear = True
-
-
-def _key(view: View) -> object:
-    """Tell what must be the same for a PATCH to be unnecessary: a count or a message alone is no reason for one."""
-    return view.revision, max((condition.last_heartbeat_at for condition in view.conditions), default=None)
+        with self._changed:  # so that no PATCH takes the request away before it takes the fault away
+            self._remove_clear = True
+            self._publish_again()
 
 
 def _is_faulty(view: View) -> bool:

@@ -13,7 +13,7 @@ import ssl
 import struct
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -104,7 +104,8 @@ def silent(client: socket.socket, _: Callable[[], bytes]) -> bool:
     return False
 
 
-def _passes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+def passes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    """Do nothing wrong."""
     client.sendall(fetch())
     return True
 
@@ -120,7 +121,7 @@ class FaultProxy:
         self.seen: list[Seen] = []
         self._upstream = upstream
         self._context = ssl.create_default_context(cafile=upstream.authority) if upstream else None
-        self._next: deque[Fault] = deque()
+        self._next: dict[str | None, deque[Fault]] = defaultdict(deque)
         self._always: Fault | None = None
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._clients: set[socket.socket] = set()
@@ -131,9 +132,9 @@ class FaultProxy:
         """Where it listens."""
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
-    def will(self, *faults: Fault) -> None:
-        """Say what goes wrong with the next requests, in this order."""
-        self._next.extend(faults)
+    def will(self, *faults: Fault, verb: str | None = None) -> None:
+        """Say what goes wrong with the next requests (of one verb; None = of any), in this order."""
+        self._next[verb].extend(faults)
 
     def always(self, fault: Fault | None) -> None:
         """Say what goes wrong with every request that `will` says nothing of; None = nothing any more."""
@@ -172,7 +173,8 @@ class FaultProxy:
                 body = incoming.read(int(headers.get("content-length", 0)))
                 seen = Seen(verb, path, headers, body, time.monotonic())
                 self.seen.append(seen)
-                fault = (self._next.popleft() if self._next else self._always) or _passes
+                scripted = self._next[verb] or self._next[None]
+                fault = (scripted.popleft() if scripted else self._always) or passes
                 if not fault(client, partial(self._fetch, seen)):
                     break
         self._clients.discard(client)

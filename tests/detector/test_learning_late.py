@@ -1,0 +1,152 @@
+"""What a node finds out after it has read lines: its own instance id, and what it said before its state was lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from runtime.vocabulary import ClearsOn, Status
+from tests.detector.builders import OURS, THEIRS, Node, at, catalog, rule
+
+if TYPE_CHECKING:
+    from detector.health import NodeHealth
+    from detector.model import Announcement, Condition
+
+pytestmark = pytest.mark.pure
+_LOADED = catalog(
+    rule(r"NEURON_HW_ERR=DMA_ERROR", reason="Dma"),
+    rule(r"NEURON_HW_ERR=HANG", reason="Hang", clears_on=ClearsOn.REBOOT),
+)
+
+
+def _line(code: str = "DMA_ERROR", instance: str | None = None, device: int = 0) -> str:
+    named = f" instance-id={instance}" if instance else ""
+    return f"NEURON_HW_ERR={code}{named} nd-id={device} nc-id=0"
+
+
+def _node(*lines: str, instance: str | None = None, boot: str = "boot-1") -> Node:
+    node = Node(_LOADED, instance=instance, boot=boot)
+    for line in lines:
+        node.say(line, seconds=10)
+    return node
+
+
+def _told(health: NodeHealth) -> list[tuple[str, str]]:
+    return [(each.reason, each.message) for each in health.announcements()]
+
+
+def test_faults_of_another_instance_end_when_our_own_id_is_learned() -> None:
+    node = _node(_line(instance=THEIRS), _line(instance=THEIRS), _line("HANG", instance=OURS))
+    node.told()
+    node.health.learn_instance(OURS, at(60))
+    assert [fault.reason for fault in node.health.faults] == ["Hang"]
+    assert node.health.view().foreign == 2
+    assert _told(node.health) == [
+        (
+            "FaultCleared",
+            f"Dma instance-id={THEIRS} nd-id=0 nc-id=0 ended after 2 lines: the line spoke about another instance",
+        )
+    ]
+
+
+def test_the_condition_is_false_when_only_another_instance_was_spoken_of() -> None:
+    node = _node(_line(instance=THEIRS))
+    assert node.status() is Status.TRUE
+    node.health.learn_instance(OURS, at(60))
+    assert node.status() is Status.FALSE
+    assert node.condition().last_transition_at == at(60)
+
+
+@pytest.mark.parametrize("lines", [[_line()], [_line(instance=OURS)], [_line(instance="i-malformed")]])
+def test_our_own_faults_stay_when_our_id_is_learned(lines: list[str]) -> None:
+    node = _node(*lines)
+    before = node.condition()
+    node.told()
+    node.health.learn_instance(OURS, at(60))
+    assert node.condition() == before
+    assert _told(node.health) == []
+    assert node.health.view().foreign == 0
+
+
+@pytest.mark.parametrize("second", [_line(), _line(instance=OURS), _line(instance="i-malformed")])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_fault_stays_if_any_of_its_lines_may_be_about_us(second: str, *, turned: bool) -> None:
+    lines = [_line(instance=THEIRS), second]
+    node = _node(*(reversed(lines) if turned else lines))
+    node.health.learn_instance(OURS, at(60))
+    assert node.status() is Status.TRUE
+
+
+def test_what_was_not_told_yet_about_another_instance_is_not_told() -> None:
+    node = _node(_line(instance=THEIRS), _line(instance=OURS, device=1))
+    node.health.learn_instance(OURS, at(60))
+    assert [reason for reason, _ in _told(node.health)] == ["FaultCleared", "Dma"]
+
+
+def test_lines_about_another_instance_are_foreign_from_then_on() -> None:
+    node = _node()
+    node.health.learn_instance(OURS, at(60))
+    node.say(_line(instance=THEIRS), seconds=70)
+    assert node.status() is Status.FALSE
+    assert node.health.view().foreign == 1
+
+
+def test_a_fault_that_was_restored_ends_if_it_was_of_another_instance() -> None:
+    restarted = _node(_line(instance=THEIRS), _line("HANG", instance=OURS)).restarted(seconds=100)
+    restarted.health.learn_instance(OURS, at(120))
+    assert [fault.reason for fault in restarted.health.faults] == ["Hang"]
+
+
+def test_an_id_that_was_learned_survives_a_restart() -> None:
+    node = _node()
+    node.health.learn_instance(OURS, at(60))
+    assert node.restarted(seconds=100).health.instance == OURS
+
+
+def _published(*lines: str) -> tuple[Condition, list[Announcement]]:
+    node = _node(*lines, instance=OURS)
+    return node.condition(), node.told()
+
+
+@pytest.mark.parametrize("read_first", [False, True])
+def test_adopting_and_reading_lead_to_the_same_whatever_comes_first(*, read_first: bool) -> None:
+    condition, told = _published(_line(), _line())
+    node = Node(_LOADED, seconds=500)
+    if not read_first:
+        node.health.adopt([condition], at(501), boot="boot-1")
+    for _ in range(2):
+        node.say(_line(), seconds=10)
+    if read_first:
+        (announced,) = node.told()
+        assert node.health.adopt([condition], at(501), boot="boot-1") == {announced.key} == {told[0].key}
+    (fault,) = node.health.faults
+    assert (fault.count, fault.first_at, fault.details["nd-id"]) == (2, at(10), "0")
+    assert node.condition().last_transition_at == condition.last_transition_at
+    assert node.told() == []
+
+
+def test_a_line_that_is_newer_than_what_was_adopted_is_told() -> None:
+    condition, _ = _published(_line())
+    node = Node(_LOADED, seconds=500)
+    node.say(_line(device=1), seconds=400)
+    assert node.health.adopt([condition], at(501), boot="boot-1") == frozenset()
+    assert [announcement.reason for announcement in node.told()] == ["Dma"]
+
+
+@pytest.mark.parametrize(
+    ("boot", "reasons"), [("boot-1", ["Dma", "Hang"]), ("boot-0", ["Dma"]), (None, ["Dma", "Hang"])]
+)
+def test_a_reboot_ends_what_it_ends_though_the_state_was_lost(boot: str | None, reasons: list[str]) -> None:
+    condition, _ = _published(_line(), _line("HANG"))
+    node = Node(_LOADED, seconds=500)
+    node.health.adopt([condition], at(501), boot=boot)
+    assert sorted(fault.reason for fault in node.health.faults) == reasons
+
+
+def test_a_reboot_does_not_end_what_has_come_again_since() -> None:
+    condition, _ = _published(_line("HANG"))
+    node = Node(_LOADED, seconds=500)
+    node.say(_line("HANG"), seconds=450)
+    node.health.adopt([condition], at(501), boot="boot-0")
+    assert node.status() is Status.TRUE
