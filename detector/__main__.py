@@ -204,7 +204,7 @@ def _input(name: str) -> BinaryIO:
 def _clear(arguments: argparse.Namespace) -> int:
     settings = _settings(arguments)
     file = StateFile(settings.state_dir)
-    state = file.load()
+    state = file.read()
     active = sorted({fault.reason for fault in state.faults}) if state else []
     if not active or arguments.reason not in ("all", *active):
         allowed = f"active: {', '.join(active)}" if active else "nothing is active"

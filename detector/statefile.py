@@ -9,11 +9,14 @@ import os
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from detector.model import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _NAME: Final = "state.json"
 _CLEAR_REQUEST: Final = "clear-request"
@@ -43,15 +46,27 @@ class StateFile:
             StateFileError: there is something that is not a state of ours; it has been set aside, if possible.
         """
         try:
-            text = _read_regular(self.path, _LARGEST_BYTES)
+            return self.read()
+        except StateFileError as error:
+            raise StateFileError(f"{error}; {self._set_aside()}") from error
+
+    def read(self) -> State | None:
+        """Read the state as it is now and leave the file alone, whatever it is; None = nothing.
+
+        Raises:
+            StateFileError: there is something that is not a state of ours.
+        """
+        try:
+            state = msgspec.json.decode(_read_regular(self.path, _LARGEST_BYTES), type=State)
         except FileNotFoundError:
             return None
         except OSError as error:
             raise StateFileError(f"{self.path} cannot be read: {error.strerror}") from error
-        try:
-            return msgspec.json.decode(text, type=State)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise StateFileError(f"{self.path} is not a state file ({error}); {self._set_aside()}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise StateFileError(f"{self.path} is not a state file ({error})") from error
+        if any(at.tzinfo is None for at in _times(state)):
+            raise StateFileError(f"{self.path} is not a state file (a time in it has no zone)")
+        return state
 
     def save(self, state: State) -> None:
         """Write the state so that a crash at any moment leaves either the old file or the new one.
@@ -105,14 +120,23 @@ class StateFile:
         return f"set aside as {place.name}"
 
 
+def _times(state: State) -> Iterator[datetime]:
+    for fault in state.faults:
+        yield from (fault.first_at, fault.last_at)
+    for condition in state.conditions:
+        yield from (condition.last_transition_at, condition.last_heartbeat_at)
+
+
 def _read_regular(path: Path, largest: int) -> bytes:
     """Read a regular file; anything else (a pipe would block for ever) and what is too large is an error."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    with os.fdopen(fd, "rb") as file:
-        found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode):
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(0, "not a regular file")
-        text = file.read(largest + 1)
+        with open(fd, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor, not a path
+            text = file.read(largest + 1)
+    finally:
+        os.close(fd)
     if len(text) > largest:
         raise OSError(0, f"larger than {largest} bytes")
     return text
