@@ -96,6 +96,8 @@ class Agent:
         self._look_for_clear = self._started
         self._save_due: float | None = None
         self._counts_told = self._started
+        self._has_counted = False  # and not shown yet
+        self._due = self._started  # when something other than reading is due
 
     def stop(self) -> None:
         """End the loop soon; safe in a signal handler and from other threads."""
@@ -118,13 +120,16 @@ class Agent:
 
     def run(self) -> None:
         """Run until stopped. The source has to be open."""
+        wake = self.wake.fileno()
         while not self._stopping:
-            self.sight.busy_since = self._clock.monotonic()
-            self.step()
-            wait = self._next_deadline() - self._clock.monotonic()
+            tick = self._clock.monotonic()
+            self.sight.busy_since = tick
+            self.step(tick)
+            wait = self._due - tick
             self.sight.busy_since = None
-            self._poll.poll(int(min(wait, _LONGEST_WAIT_SECONDS) * 1000) + 1 if wait > 0 else 0)
-            self.wake.clear()
+            ready = self._poll.poll(int(min(wait, _LONGEST_WAIT_SECONDS) * 1000) + 1 if wait > 0 else 0)
+            if any(fd == wake for fd, _ in ready):
+                self.wake.clear()
         self._outlets.keep(self.health.state(self._source.last))
         self._source.close()
 
@@ -140,20 +145,32 @@ class Agent:
             self._poll.register(fd, select.POLLIN)
         self.sight.opened(fd)
 
-    def step(self) -> None:
-        """Do one round: whatever is there to read, and whatever is due."""
-        now, tick = self._clock.now(), self._clock.monotonic()
-        changed = self._read(now, tick)
+    def step(self, tick: float | None = None) -> None:
+        """Do one round: whatever is there to read, and whatever is due.
+
+        Nearly every round reads a few benign records: then nothing else is looked at.
+
+        Args:
+            tick: monotonic seconds; None = now.
+        """
+        tick = self._clock.monotonic() if tick is None else tick
+        if self._read(tick) or self._inbox or tick >= self._due:
+            self._attend(tick)
+
+    def _attend(self, tick: float) -> None:
+        """Do what is due, and find out when something will be due again."""
+        now = self._clock.now()
         self.take_posts()
         self._look_after_faults(now, tick)
-        self._publish(tick, changed=changed)
+        self._publish(tick)
         if tick >= self._heartbeat_due:
             self._heartbeat_due = tick + self._heartbeat_seconds()
             if self.health.heartbeat(now):
                 self._outlets.show(self.health.view(), tick)
+        self._due = self._next_deadline(tick)
 
-    def _read(self, now: datetime, tick: float) -> bool:
-        """Read a batch, opening again first if that is due; tell whether something was counted."""
+    def _read(self, tick: float) -> bool:
+        """Read a batch, opening again first if that is due; tell whether there is more to do than to wait."""
         try:
             if self.sight.must_reopen(tick):
                 self.open()
@@ -161,18 +178,27 @@ class Agent:
                 return False
             records = self._source.batch()
         except KmsgError as error:
-            self._lose_sight(error, now, tick)
-            return False
-        if self.sight.seen(now, tick, records=len(records)):
-            self.health.set_seeing(now)
+            self._lose_sight(error, self._clock.now(), tick)
+            return True
+        sees_again = self.sight.seen(tick, records=len(records))
+        if sees_again:
+            self.health.set_seeing(self._clock.now())
+        newly_caught_up = not self._caught_up and not records
         self._caught_up = self._caught_up or not records
         hits = self._matcher.batch(records) if records else []
+        if hits:
+            self._apply(hits, tick)
+        if records and self._save_due is None:
+            self._save_due = tick + _POSITION_SAVED_SECONDS
+            self._due = min(self._due, self._save_due)
+        return bool(hits) or sees_again or newly_caught_up or self.sight.is_in_flood
+
+    def _apply(self, hits: list[Hit], tick: float) -> None:
+        now = self._clock.now()
+        self._has_counted = True
         for hit in hits:
             first_at, last_at = self._written(hit, now, tick)
             self.health.apply(hit, first_at=first_at, last_at=last_at, now=now)
-        if records:
-            self._save_by(tick + _POSITION_SAVED_SECONDS)
-        return bool(hits)
 
     def _lose_sight(self, error: KmsgError, now: datetime, tick: float) -> None:
         if self.sight.fd is not None:
@@ -196,7 +222,7 @@ class Agent:
         if reason is not None and not self.health.clear(reason, now):
             _LOG.warning("nothing to clear", reason=reason)
 
-    def _publish(self, tick: float, *, changed: bool) -> None:
+    def _publish(self, tick: float) -> None:
         if not self._caught_up and tick < self._started + _FIRST_PUBLISHED_SECONDS and self.sight.is_open:
             return  # what the ring buffer still holds belongs into the first thing that is said
         if self.health.has_news or tick >= self._counts_told:
@@ -204,7 +230,8 @@ class Agent:
             self._herald.offer(self.health.announcements())
         due = self._herald.due(tick)
         new = self.health.revision != self._shown
-        if new or changed:
+        if new or self._has_counted:
+            self._has_counted = False
             self._shown = self.health.revision
             self._outlets.show(self.health.view(), tick)
             self._save_by(tick + _COUNTS_SAVED_SECONDS)
@@ -219,8 +246,7 @@ class Agent:
     def _save_by(self, deadline: float) -> None:
         self._save_due = deadline if self._save_due is None else min(self._save_due, deadline)
 
-    def _next_deadline(self) -> float:
-        tick = self._clock.monotonic()
+    def _next_deadline(self, tick: float) -> float:
         due = [self._heartbeat_due, self.sight.next_deadline(tick)]
         due += [deadline for deadline in (self._herald.next_due(tick), self._save_due) if deadline is not None]
         if self.health.has_grown:

@@ -6,6 +6,7 @@ It decides nothing about faults; it only knows what the reader could not see.
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from runtime import logs
@@ -36,7 +37,7 @@ class Sight:
         self.fd: int | None = None
         self.is_open = False
         self.why_not: str | None = None
-        self.last_read_at: datetime | None = None
+        self._last_read: float | None = None  # monotonic
         self.busy_since: float | None = None  # monotonic; None = waiting in poll()
         self._source = source
         self._clock = clock
@@ -67,10 +68,22 @@ class Sight:
         """Tell whether to try to open again now."""
         return not self.is_open and tick >= self._retry_at
 
-    def seen(self, now: datetime, tick: float, *, records: int) -> bool:
+    @property
+    def last_read_at(self) -> datetime | None:
+        """When a record was read last; None = never."""
+        if self._last_read is None:
+            return None
+        return self._clock.now() - timedelta(seconds=self._clock.monotonic() - self._last_read)
+
+    @property
+    def is_in_flood(self) -> bool:
+        """Whether records were lost within the last second."""
+        return self._quiet_at is not None
+
+    def seen(self, tick: float, *, records: int) -> bool:
         """Note a read that worked; True if it is the first after a time without."""
         if records:
-            self.last_read_at = now
+            self._last_read = tick
             self._retry_seconds = 0.0
         self._watch_flood(tick)
         if self._unseen_since is None:

@@ -33,7 +33,7 @@ class Watch:
         self.sight = Sight(self.source, self.clock)
 
     def seen(self, records: int = 0) -> bool:
-        return self.sight.seen(self.clock.now(), self.clock.seconds, records=records)
+        return self.sight.seen(self.clock.seconds, records=records)
 
     def lost(self) -> bool:
         return self.sight.lost(LOST, self.clock.seconds)
