@@ -133,7 +133,7 @@ def _read_regular(path: Path, largest: int) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(0, "not a regular file")
-        with open(fd, "rb", closefd=False) as file:  # noqa: PTH123 - a descriptor, not a path
+        with open(fd, "rb", closefd=False) as file:
             text = file.read(largest + 1)
     finally:
         os.close(fd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from datetime import UTC, datetime, timedelta
@@ -209,16 +210,15 @@ def test_a_state_that_cannot_be_written_leaves_the_old_one(file: StateFile) -> N
     assert file.load() == STATE
 
 
-@given(
-    text=st.one_of(st.binary(), st.text().map(str.encode), st.integers(0, len(content())).map(content().__getitem__))
-)
-def test_no_bytes_whatever_do_more_than_be_refused(tmp_path_factory: pytest.TempPathFactory, text: bytes | int) -> None:
+ANYTHING = st.one_of(st.binary(), st.text().map(str.encode), st.integers(0, 900).map(lambda end: content()[:end]))
+
+
+@given(text=ANYTHING)
+def test_no_bytes_whatever_do_more_than_be_refused(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     file = StateFile(str(tmp_path_factory.getbasetemp()))
-    file.path.write_bytes(bytes([text]) if isinstance(text, int) else text)
-    try:
+    put(file, text)
+    with contextlib.suppress(StateFileError):
         file.read()
-    except StateFileError as error:
-        assert str(file.path) in str(error)
 
 
 # Requests to clear.
