@@ -161,6 +161,8 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
         suspended: names of suspended processes.
         operator: the service that alone may change it; None = anybody may.
         failed_activity: message of the newest failed scaling activity since a time; None = none.
+        activities_unread: why scaling activities could not be read, so that `failed_activity` is unknown; None = they
+            could, or nobody asked. It never hides the group itself: activities only explain.
     """
 
     name: str
@@ -169,6 +171,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     suspended: tuple[str, ...] = ()
     operator: str | None = None
     failed_activity: str | None = None
+    activities_unread: str | None = None
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False, rename={"class_": "class"}):

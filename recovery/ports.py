@@ -105,11 +105,19 @@ class Lead(Protocol):
 class Cloud(Protocol):
     """Auto Scaling and EC2."""
 
+    def begin_round(self) -> None:
+        """Begin a pass: all calls until the next begin end within `cloudRound` together; later ones raise at once."""
+
     def group_of(self, instance: str) -> str | None:
         """Tell an instance's group; None = a complete answer without it. Raises PortError."""
 
     def group(self, name: str, *, failed_since: datetime | None) -> Group | None:
-        """Read a group; None = a complete answer without it. Raises PortError (denied)."""
+        """Read a group; None = a complete answer without it. Raises PortError (denied).
+
+        Args:
+            name: of the group.
+            failed_since: read the newest failed scaling activity that began then or later, too; None = none is read.
+        """
 
     def set_unhealthy(self, instance: str) -> None:
         """Mark Unhealthy, ShouldRespectGracePeriod=false; an answer without request id is a PortError too."""

@@ -16,6 +16,22 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 
 if TYPE_CHECKING:
     import socket
+    from collections.abc import Callable
+
+
+def timed(deadline: Callable[[], float]) -> type[http.client.HTTPResponse]:
+    """Make what http.client takes as a connection's `response_class`.
+
+    Args:
+        deadline: tells, when an answer begins, the time at which it must have ended, monotonic seconds.
+    """
+
+    class Answer(http.client.HTTPResponse):
+        def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
+            super().__init__(sock, *args, **more)
+            self.fp = io.BufferedReader(_Timed(self.fp.detach(), sock, deadline()))
+
+    return Answer
 
 
 def pools(whole_seconds: float) -> dict[str, type[HTTPConnectionPool]]:
@@ -24,17 +40,13 @@ def pools(whole_seconds: float) -> dict[str, type[HTTPConnectionPool]]:
     Args:
         whole_seconds: how long an answer may take, from the end of the request to the last byte.
     """
-
-    class Answer(http.client.HTTPResponse):
-        def __init__(self, sock: socket.socket, *args: Any, **more: Any) -> None:
-            super().__init__(sock, *args, **more)
-            self.fp = io.BufferedReader(_Timed(self.fp.detach(), sock, time.monotonic() + whole_seconds))
+    answer = timed(lambda: time.monotonic() + whole_seconds)
 
     class Connection(HTTPConnection):
-        response_class = Answer
+        response_class = answer
 
     class SecureConnection(HTTPSConnection):
-        response_class = Answer
+        response_class = answer
 
     class Pool(HTTPConnectionPool):
         ConnectionCls = Connection
