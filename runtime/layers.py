@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _BOOLEANS = {True: ("on", "true"), False: ("off", "false")}
+_LARGEST_BYTES = 1 << 20
 _Settings = TypeVar("_Settings", bound=msgspec.Struct)
 
 
@@ -59,6 +60,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             SettingsError: the value is not allowed.
         """
+        if any(_is_odd(text) for text in (value if isinstance(value, list) else [value])):
+            raise SettingsError(f"{place}: {value!r} is not plain text (allowed: UTF-8 without a zero byte)")
         if isinstance(value, bool):
             value = next((name for name in _BOOLEANS[value] if name in _members(self.kind)), value)  # YAML reads `on`
         try:
@@ -135,9 +138,13 @@ class Layers(Generic[_Settings]):
     def _from_file(self, path: str) -> dict[str, Any]:
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - a path from a person, opened once
-                document = load_yaml(file.read(1 << 20))
+                text = file.read(_LARGEST_BYTES + 1)
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+        if len(text) > _LARGEST_BYTES:
+            raise SettingsError(f"{path}: larger than {_LARGEST_BYTES} bytes")
+        try:
+            document = load_yaml(text)
         except DocumentError as error:
             raise SettingsError(f"{path}: {error}") from error
         if document is None:
@@ -166,6 +173,11 @@ def _field(name: str, key: str, annotated: Any) -> Field:
             constraints.append(meta)
     kind = getattr(annotated, "__origin__", annotated) if extra else annotated
     return Field(name=name, key=key, kind=Annotated[kind, *constraints] if constraints else kind, **extra)
+
+
+def _is_odd(value: Any) -> bool:
+    """Tell whether a text cannot be printed or handed to the system: bytes of another encoding, a zero byte."""
+    return isinstance(value, str) and ("\0" in value or value != value.encode("utf-8", "replace").decode())
 
 
 def _uncapitalized(text: str) -> str:
