@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from detector.health import NodeHealth
     from detector.model import Announcement, Condition
 
-pytestmark = pytest.mark.pure
 _LOADED = catalog(
     rule(r"NEURON_HW_ERR=DMA_ERROR", reason="Dma"),
     rule(r"NEURON_HW_ERR=HANG", reason="Hang", clears_on=ClearsOn.REBOOT),

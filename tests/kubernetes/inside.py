@@ -6,11 +6,10 @@ For tests of waiting (20 s, 5 min) that would otherwise wait. Its kernel log is 
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from detector.agent import Agent
 from detector.board import Board
@@ -134,8 +133,8 @@ class Inside:
         self.publisher.close()
         self._keeper.close()
 
-    def say(self, code: str, *, instance: str | None = None, times: int = 1, device: int = 0, core: int = 0) -> None:
-        """Have the kernel print a Neuron line, about this instance unless another is named, and the loop read it."""
+    def write(self, code: str, *, instance: str | None = None, times: int = 1, device: int = 0, core: int = 0) -> None:
+        """Have the kernel print a Neuron line, about this instance unless another is named."""
         about = self.instance if instance is None else instance
         text = neuron_line(code, about, device=device, core=core).encode()
         records = [
@@ -152,8 +151,10 @@ class Inside:
         ]
         with self._kmsg.open("ab") as file:
             file.writelines(records)
-            file.flush()
-            os.fsync(file.fileno())
+
+    def say(self, code: str, **how: Any) -> None:
+        """Write a line and wait until the loop has read it."""
+        self.write(code, **how)
         written = len(self._kmsg.read_bytes().splitlines()) - 1
         until(lambda: self.board.source.last == written and not self.is_busy(), what="read")
 

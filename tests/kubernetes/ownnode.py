@@ -10,6 +10,7 @@ import contextlib
 import http.client
 import json
 import secrets
+import socket
 import ssl
 import threading
 import time
@@ -21,6 +22,7 @@ from tests.detector.process import Detector, until
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from typing import Self
 
     from tests.kubernetes.audit import Request
     from tests.kubernetes.controlplane import ControlPlane
@@ -229,9 +231,21 @@ class Watch:
         self._connection.request(
             "GET", f"/api/v1/nodes?{which}", headers={"Authorization": f"Bearer {node.plane.admin_token}"}
         )
+        self._socket = self._connection.sock
         self._answer = self._connection.getresponse()
         assert self._answer.status == 200
-        threading.Thread(target=self._read, daemon=True).start()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(5)
+        self._answer.close()
+        self._connection.close()
 
     def _read(self) -> None:
         with contextlib.suppress(OSError, ValueError, http.client.HTTPException, AttributeError):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from runtime.backoff import FIRST_SECONDS, LONGEST_SECONDS, Lane
 
-pytestmark = pytest.mark.pure
 
 
 def _lane(seed: int = 1, pace_seconds: float = 0.0) -> Lane:

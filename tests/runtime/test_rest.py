@@ -24,7 +24,6 @@ from tests.kubernetes.faults import FaultProxy, drips, says, silent, whole
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.pure
 _REFUSED = whole(401, b'{"message": "Unauthorized"}')
 
 
