@@ -47,7 +47,7 @@ check: lint types layers test ## Run everything that CI runs
 
 bench: $(STAMP) ## Measure; see docs/benchmarks.md (needs root and a quiet machine)
 	$(BIN)/python -m compileall -q runtime detector $(VENV)/lib >/dev/null || true
-	$(BIN)/python bench/run.py $(ARGS)
+	$(BIN)/python -m bench.run $(ARGS)
 
 lock: ## Resolve the dependencies anew
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements/run.txt

@@ -1,0 +1,1 @@
+"""Measurements, run by hand on a quiet machine; docs/benchmarks.md has the results."""

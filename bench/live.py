@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bench.lines import INSTANCE, PLAIN, RULES, Writer, fault
 
@@ -33,7 +33,14 @@ class Detector:
         self._log = Path(self._folder.name) / "log"
         rules = [part for name in RULES for part in ("--rules", name)]
         command = [sys.executable, "-m", "detector", "run", "--state-dir", f"{self._folder.name}/state"]
-        command += ["--listen", f"127.0.0.1:{_PORT}", "--instance-id", INSTANCE, *rules, *(extra or ("--kubernetes", "off"))]
+        command += [
+            "--listen",
+            f"127.0.0.1:{_PORT}",
+            "--instance-id",
+            INSTANCE,
+            *rules,
+            *(extra or ("--kubernetes", "off")),
+        ]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stderr=log, env=dict(os.environ) | (environment or {}))
         self._connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=5)
@@ -60,7 +67,7 @@ class Detector:
     def metric(self, name: str) -> float:
         """Read a single value."""
         for line in self.get("/metrics").decode().splitlines():
-            if line.startswith(name + " ") or line.startswith(name + "{"):
+            if line.startswith((name + " ", name + "{")):
                 return float(line.rpartition(" ")[2])
         return 0.0
 
@@ -148,49 +155,85 @@ def latency(count: int = 150) -> None:
         print(f"| {what} | {percentile(values, 0.5) * 1000:.2f} / {percentile(values, 0.99) * 1000:.2f} |")
 
 
-def scraping(running: Detector, every: float, stop: threading.Event) -> None:
+def scraping(every: float, stop: threading.Event) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", _PORT, timeout=5)
     while not stop.wait(every):
         connection.request("GET", "/metrics")
         connection.getresponse().read()
 
 
-def burst(count: int, rate: float | None, *, rounds: int = 5, in_the_middle: bool = False, extra: tuple[str, ...] = ()) -> float:
-    """A burst, a fault, and what was lost of it; returns the median loss in per cent."""
-    writer, losses = Writer(), []
-    found = exact = 0
-    growth, lines = [], []
-    for round_number in range(rounds):
+class Totals(NamedTuple):
+    """What a detector says at one moment of a burst."""
+
+    sequence: int
+    records: float
+    lost: float
+    resident_mb: float
+    log_lines: int
+
+    @classmethod
+    def of(cls, running: Detector) -> Totals:
+        """Read them."""
+        return cls(
+            running.conditions()["sequence"],
+            running.metric("chipwarden_detector_records_total"),
+            running.metric("chipwarden_detector_lost_records_total"),
+            running.resident_mb,
+            running.log_lines,
+        )
+
+
+class Round(NamedTuple):
+    """How one burst went."""
+
+    lost_percent: float
+    found: bool
+    exact: bool
+    growth_mb: float
+    log_lines: int
+
+
+def one_burst(running: Detector, count: int, rate: float | None, mark: str, *, in_the_middle: bool) -> Round:
+    """Write a burst with one fault, a scrape every 50 ms meanwhile, and see what was made of it."""
+    writer = Writer()
+    writer.write("burst begins")
+    time.sleep(0.3)
+    before = Totals.of(running)
+    stop = threading.Event()
+    scraper = threading.Thread(target=scraping, args=(0.05, stop))
+    scraper.start()
+    first = count // 2 if in_the_middle else count
+    writer.burst(PLAIN, first, rate=rate)
+    writer.write(fault(mark))
+    writer.burst(PLAIN, count - first, rate=rate)
+    time.sleep(1.5)
+    stop.set()
+    scraper.join()
+    after = Totals.of(running)
+    read, lost = after.records - before.records, after.lost - before.lost
+    return Round(
+        lost_percent=lost * 100 / count,
+        found=any(found["details"].get("nd-id") == mark for found in running.conditions()["faults"]),
+        exact=read + lost == after.sequence - before.sequence,
+        growth_mb=after.resident_mb - before.resident_mb,
+        log_lines=after.log_lines - before.log_lines,
+    )
+
+
+def burst(
+    count: int, rate: float | None, *, rounds: int = 5, in_the_middle: bool = False, extra: tuple[str, ...] = ()
+) -> float:
+    """Repeat a burst with a detector of its own each time; returns the median loss in per cent."""
+    done = []
+    for number in range(rounds):
         with detector(*extra) as running:
-            writer.write("burst begins")
-            time.sleep(0.3)
-            records, lost = running.metric("chipwarden_detector_records_total"), running.metric("chipwarden_detector_lost_records_total")
-            first, resident, logged = running.conditions()["sequence"], running.resident_mb, running.log_lines
-            stop = threading.Event()
-            scraper = threading.Thread(target=scraping, args=(running, 0.05, stop))
-            scraper.start()
-            if in_the_middle:
-                writer.burst(PLAIN, count // 2, rate=rate)
-                writer.write(fault(round_number))
-                writer.burst(PLAIN, count - count // 2, rate=rate)
-            else:
-                writer.burst(PLAIN, count, rate=rate)
-                writer.write(fault(round_number))
-            time.sleep(1.5)
-            stop.set()
-            scraper.join()
-            last = running.conditions()["sequence"]
-            records = running.metric("chipwarden_detector_records_total") - records
-            lost = running.metric("chipwarden_detector_lost_records_total") - lost
-            exact += records + lost == last - first
-            found += bool([f for f in running.conditions()["faults"] if f["details"].get("nd-id") == str(round_number)])
-            losses.append(lost * 100 / count)
-            growth.append(running.resident_mb - resident)
-            lines.append(running.log_lines - logged)
+            done.append(one_burst(running, count, rate, f"{number}", in_the_middle=in_the_middle))
+    losses = [one.lost_percent for one in done]
     pace = f"{rate:,.0f}/s" if rate else "full speed"
     print(
-        f"| {count:,} at {pace} | lost {statistics.median(losses):.1f} % ({min(losses):.1f} - {max(losses):.1f}) | fault found {found}/{rounds} "
-        f"| exact {exact}/{rounds} | memory {max(growth):+.1f} MB | {max(lines)} log lines |"
+        f"| {count:,} at {pace} | lost {statistics.median(losses):.1f} % ({min(losses):.1f} - {max(losses):.1f}) "
+        f"| fault found {sum(one.found for one in done)}/{rounds} | exact {sum(one.exact for one in done)}/{rounds} "
+        f"| memory {max(one.growth_mb for one in done):+.1f} MB | {max(one.log_lines for one in done)} log lines |"
     )
     return statistics.median(losses)
 
@@ -234,7 +277,8 @@ def trickle(rate: float, seconds: float = 8.0, rounds: int = 3) -> None:
             _trickle(seconds, rate)
             used = (running.cpu_seconds - before) / seconds
             ratios.append(used / bare_cpu(seconds, rate))
-    print(f"| {rate:g} records/s | {statistics.median(ratios):.2f} ({min(ratios):.2f} - {max(ratios):.2f}) x a bare poll loop |")
+    spread = f"({min(ratios):.2f} - {max(ratios):.2f})"
+    print(f"| {rate:g} records/s | {statistics.median(ratios):.2f} {spread} x a bare poll loop |")
 
 
 def idle(seconds: float = 60.0) -> None:
@@ -259,13 +303,17 @@ def hostile() -> None:
 
     samples = [sample(rule.pattern) for rule_set in load_all(RULES).rule_sets for rule in rule_set.rules]
     chance = random.Random(2)
-    texts = ["".join(chance.choice(samples)[: chance.randint(1, 60)] for _ in range(15)).replace("\n", " ")[:700] for _ in range(4000)]
+    texts = [
+        "".join(chance.choice(samples)[: chance.randint(1, 60)] for _ in range(15)).replace("\n", " ")[:700]
+        for _ in range(4000)
+    ]
     with detector() as running:
         writer, before = Writer(), running.resident_mb
         writer.burst(texts, 20_000, rate=20_000)
         writer.burst([fault(n) for n in range(5_000)], 5_000, rate=10_000)
         time.sleep(2)
-        print(f"| resident after 20,000 hostile lines and 5,000 different faults | {before:.1f} -> {running.resident_mb:.1f} MB |")
+        what = "resident after 20,000 hostile lines and 5,000 different faults"
+        print(f"| {what} | {before:.1f} -> {running.resident_mb:.1f} MB |")
 
 
 def main() -> None:
