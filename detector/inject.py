@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _LONGEST_BYTES = 976  # what the oldest kernels in use take in one write
 _PRIORITY = b"<3>"  # err; the kernel makes it facility user
 _ARRIVES_SECONDS = 2.0
+_LONGEST_ANSWER_BYTES = 1 << 20
 _CHUNK = 200  # lines written before some are read back, so that the ring buffer cannot overrun the check
 _FIELD = r"(?<![\w-]){name}=[^\s,;]+"
 
@@ -96,28 +97,34 @@ def line_of(rule: Rule, fields: Mapping[str, str]) -> bytes:
     text = read_line(rule.examples.match[0].encode()).text.decode("utf-8", "replace")
     if "NEURON_HW_ERR=" in text:
         for name, value in fields.items():
-            pattern = _FIELD.format(name=re.escape(name))
-            found = re.search(pattern, text)
-            text = re.sub(pattern, f"{name}={value}", text, count=1) if found else f"{text} {name}={value}"
-    return text.encode()
+            before, found, after = _split_at(_FIELD.format(name=re.escape(name)), text)
+            text = f"{before}{name}={value}{after}" if found else f"{text} {name}={value}"
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _split_at(pattern: str, text: str) -> tuple[str, str, str]:
+    """Split a text at the first match, as str.partition does."""
+    found = re.search(pattern, text)
+    return (text[: found.start()], found[0], text[found.end() :]) if found else (text, "", "")
 
 
 def fields_of_this_machine(detector_url: str, setting: str) -> dict[str, str]:
     """Tell whose line it is to be: the running detector's instance, else what this machine knows of itself."""
-    instance = setting or _ask(detector_url).get("instance") or instance_id(None).instance
+    instance = setting or _instance_of(detector_url) or instance_id(None).instance
     fields = {"hostname": socket.gethostname()}
     return {"instance-id": instance} | fields if instance else fields
 
 
-def _ask(detector_url: str) -> dict[str, Any]:
-    """Read a running detector's /conditions; {} if there is none."""
-    address = urllib.parse.urlsplit(detector_url).netloc
+def _instance_of(detector_url: str) -> str | None:
+    """Read the instance id on a running detector's /conditions; None if there is no detector, or it knows none."""
     with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
-        connection = http.client.HTTPConnection(address, timeout=2.0)
-        connection.request("GET", "/conditions")
-        answer = json.loads(connection.getresponse().read(1 << 20))
-        return answer if isinstance(answer, dict) else {}
-    return {}
+        connection = http.client.HTTPConnection(urllib.parse.urlsplit(detector_url).netloc, timeout=2.0)
+        with contextlib.closing(connection):
+            connection.request("GET", "/conditions")
+            answer = json.loads(connection.getresponse().read(_LONGEST_ANSWER_BYTES))
+        found = answer.get("instance") if isinstance(answer, dict) else None
+        return found if isinstance(found, str) else None
+    return None
 
 
 def _into_device(order: Order, text: bytes) -> int:
@@ -140,7 +147,7 @@ def _into_device(order: Order, text: bytes) -> int:
     return arrived
 
 
-def _count(reader: KmsgReader, text: bytes) -> int:
+def _count(reader: KmsgReader | FileReader, text: bytes) -> int:
     found = 0
     while records := reader.batch():
         found += sum(parse(record).text == text for record in records)
@@ -153,14 +160,15 @@ def _pause() -> int:
 
 
 def _into_file(order: Order, text: bytes) -> int:
-    """Append raw records, numbered on from the last one in the file."""
+    """Append raw records, numbered on from the last one in the file, and read them back."""
     reader = FileReader(order.kmsg)
     reader.open()
     while reader.batch():
         pass
-    reader.close()
     first = 0 if reader.last is None else reader.last + 1
-    with Path(order.kmsg).open("ab") as file:
+    with Path(order.kmsg).open("ab+") as file:
+        if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+            file.write(b"\n")  # somebody's half a line must not swallow ours
         for written in _paced(order):
             message = KernelMessage(
                 facility=1,
@@ -171,7 +179,9 @@ def _into_file(order: Order, text: bytes) -> int:
             )
             file.write(to_record(message))
             file.flush()
-    return order.count
+    arrived = _count(reader, text)
+    reader.close()
+    return arrived
 
 
 def _paced(order: Order) -> Iterator[int]:

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KMSG = "/dev/kmsg"
+CODES = (
+    "SRAM_UNCORRECTABLE_ERROR",
+    "NC_UNCORRECTABLE_ERROR",
+    "HBM_UNCORRECTABLE_ERROR",
+    "DMA_ERROR",
+    "HANG_ON_COLLECTIVES",
+)
 _OURS = re.compile(r"(CHIPWARDEN|AWS|KUBE|POD|NODE|ENABLE|COV)[A-Z_]*")
 _SAMPLE = re.compile(r"([a-z_]+)(?:\{(.*)\})? (\S+)")
 _LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')

@@ -7,20 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.detector.process import neuron_line, until, write_kernel_log
+from tests.detector.process import CODES, neuron_line, until, write_kernel_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.detector.process import Detector
 
-CODES = (
-    "SRAM_UNCORRECTABLE_ERROR",
-    "NC_UNCORRECTABLE_ERROR",
-    "HBM_UNCORRECTABLE_ERROR",
-    "DMA_ERROR",
-    "HANG_ON_COLLECTIVES",
-)
 DMA = "NeuronHasError_DMA_ERROR"
 
 
