@@ -9,8 +9,10 @@ Source: kubernetes-client/python 37.0.1, kubernetes/client/{rest,api_client,conf
 
 from __future__ import annotations
 
+import email.utils
 import re
-from typing import TYPE_CHECKING, Any, Final
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -18,9 +20,11 @@ from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from datetime import datetime
 
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
 JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
@@ -30,6 +34,7 @@ _CHUNK_BYTES = 1 << 16
 _UNAUTHORIZED = 401
 _SUCCESS = range(200, 300)
 _LONGEST_WAIT_SECONDS = 300
+_LONGEST_REFUSAL_BYTES = 1 << 16
 
 
 class RestError(Exception):
@@ -41,17 +46,33 @@ class RestError(Exception):
         message: one sentence.
         status: HTTP status; None = no answer.
         retry_after_seconds: how long the server asks us to wait; None = it does not say.
+        body: the answer itself, a Status object if the API server wrote it; b"" without an answer.
     """
 
-    def __init__(self, message: str, *, status: int | None = None, retry_after_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retry_after_seconds: float | None = None,
+        body: bytes = b"",
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.retry_after_seconds = retry_after_seconds
+        self.body = body
 
     @property
     def code(self) -> str:
         """The status as a metric's label; `none` without an answer."""
         return str(self.status) if self.status is not None else "none"
+
+
+class Dated(NamedTuple):
+    """When the server says that it answered (header Date, whole seconds), and the monotonic seconds at that moment."""
+
+    date: datetime
+    monotonic: float
 
 
 class Rest:
@@ -76,6 +97,7 @@ class Rest:
         self._environ = environ
         self._whole_seconds = whole_seconds
         self._client: Any = None
+        self.dated: Dated | None = None  # of the last answer that had a Date; None = none yet
 
     def request(
         self,
@@ -132,6 +154,7 @@ class Rest:
                 retries=False,
                 preload_content=False,
             )
+            self.dated = _dated(answer) or self.dated
             status, text = answer.status, _read(answer)
         except RestError as error:
             self._counted(verb, error.code)
@@ -142,7 +165,10 @@ class Rest:
         self._counted(verb, str(status))
         if status not in _SUCCESS:
             raise RestError(
-                f"{verb} {path}: {status} {_said(text)}", status=status, retry_after_seconds=_retry_after(answer)
+                f"{verb} {path}: {status} {_said(text)}",
+                status=status,
+                retry_after_seconds=_retry_after(answer),
+                body=text[:_LONGEST_REFUSAL_BYTES],
             )
         return text
 
@@ -218,3 +244,11 @@ def _said(text: bytes) -> str:
 def _retry_after(answer: Any) -> float | None:
     value = answer.headers.get("Retry-After", "")
     return float(min(int(value), _LONGEST_WAIT_SECONDS)) if re.fullmatch("[0-9]{1,9}", value) else None
+
+
+def _dated(answer: Any) -> Dated | None:
+    try:
+        date = email.utils.parsedate_to_datetime(answer.headers.get("Date", ""))
+    except (ValueError, OverflowError):
+        return None
+    return Dated(date, time.monotonic()) if date.tzinfo is not None else None

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,33 @@ def test_a_redirect_is_not_followed(server: FaultProxy, client: Client) -> None:
 def test_an_error_says_what_the_server_said(server: FaultProxy, client: Client) -> None:
     server.will(says(whole(422, b'{"kind": "Status", "message": "status.x: Invalid value"}')))
     assert str(client.fails()) == "GET /api/v1/nodes/n: 422 status.x: Invalid value"
+
+
+def test_an_error_carries_the_whole_answer(server: FaultProxy, client: Client) -> None:
+    body = b'{"message": "no", "details": {"causes": [{"reason": "DisruptionBudget"}]}}'
+    server.will(says(whole(429, body)), silent)
+    assert client.fails().body == body
+    assert client.fails(read_seconds=0.2).body == b""
+
+
+def test_the_time_of_the_last_answer_is_known(server: FaultProxy, client: Client) -> None:
+    assert client.rest.dated is None
+    server.will(says(whole(403, Date="Sun, 29 Nov 2026 10:15:30 GMT")), says(whole(200)), silent)
+    client.fails()
+    first = client.rest.dated
+    assert first is not None
+    assert first.date == datetime(2026, 11, 29, 10, 15, 30, tzinfo=UTC)
+    assert 0 <= time.monotonic() - first.monotonic < 5
+    client.get()
+    client.fails(read_seconds=0.2)
+    assert client.rest.dated == first, "neither of the two had a Date"
+
+
+@pytest.mark.parametrize("date", ["", "soon", "Sun, 29 Nov 2026 10:15:30 -0000", "Sun, 99 Nov 2026 10:15:30 GMT"])
+def test_a_date_that_is_none_is_passed_over(server: FaultProxy, client: Client, date: str) -> None:
+    server.will(says(whole(200, Date=date)))
+    client.get()
+    assert client.rest.dated is None
 
 
 @pytest.mark.parametrize(
