@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from detector.model import Fault, Finding
     from detector.rules import Catalog
 
+_MOST_NAMES = 8  # instances remembered of one fault; one with more stays ours
+
 
 class NodeHealth:
     """The faults and conditions of one node.
@@ -153,7 +155,8 @@ class NodeHealth:
             self._problems[rule.reason] += lines
             total = self._book.count(key, finding, lines, first_at, last_at)
             if self.instance is None:
-                self._named.setdefault(key, set()).add(finding.details.get(INSTANCE_ID))
+                names = self._named.setdefault(key, set())
+                names.add(finding.details.get(INSTANCE_ID) if len(names) < _MOST_NAMES else None)
             if not told:
                 self.has_news = self.has_news or total == lines
                 self._untold[key] = (finding, hit.message.text, total, now)
@@ -230,12 +233,12 @@ class NodeHealth:
         )
 
     def announcements(self) -> list[Announcement]:
-        """Hand out what is to be told since the last call, one announcement a key with the newest count."""
+        """Hand out what is to be told since the last call, in order, one announcement a key with the newest count."""
         for key, (finding, text, count, at) in self._untold.items():
             message = fault_message(finding, text)
             self._announce(finding.rule.reason, message, at, key=str(key), count=count, warning=True)
         self._untold = {}
-        told, self._announcements = list(self._announcements.values()), {}
+        told, self._announcements = sorted(self._announcements.values(), key=_order), {}
         self.has_news = False
         return told
 
@@ -287,3 +290,8 @@ class NodeHealth:
             return Status.UNKNOWN, Reason.DETECTOR_BLIND, self._blind
         default = self._defaults.get(kind) or ConditionDefault(type=kind, reason=Reason.FAULT_CLEARED)
         return Status.FALSE, default.reason, default.message
+
+
+def _order(announcement: Announcement) -> tuple[datetime, bool]:
+    """Tell the time, and of one moment the lines read before what became of them."""
+    return announcement.at, not announcement.warning

@@ -80,7 +80,7 @@ def test_a_fault_stays_if_any_of_its_lines_may_be_about_us(second: str, *, turne
 def test_what_was_not_told_yet_about_another_instance_is_not_told() -> None:
     node = _node(_line(instance=THEIRS), _line(instance=OURS, device=1))
     node.health.learn_instance(OURS, at(60))
-    assert [reason for reason, _ in _told(node.health)] == ["FaultCleared", "Dma"]
+    assert [reason for reason, _ in _told(node.health)] == ["Dma", "FaultCleared"]
 
 
 def test_lines_about_another_instance_are_foreign_from_then_on() -> None:
