@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from detector.details import is_foreign, named_groups, neuron_fields, printable, said_about
 from tests.detector.builders import OURS, THEIRS
 
-pytestmark = pytest.mark.pure
-
 LINE = (
     b"2026-11-29T10:15:30Z NEURON_HW_ERR=DMA_ERROR instance-id=i-0a1b2c3d4e5f60718 hostname=ip-10-0-12-34 nd-id=11 "
     b"nc-id=1 serial-num=1a2b3c4d5e6f7a8b action=TERMINATE_INSTANCE"

@@ -14,8 +14,6 @@ from detector.parse import to_record
 from detector.rulefiles import load_all
 from runtime.vocabulary import SHIPPED_RULE_SETS
 
-pytestmark = pytest.mark.pure
-
 _FILE = Path(__file__).parents[1] / "data" / "kmsg_lines.jsonl"
 LINES: dict[str, dict[str, Any]] = {
     line["id"]: line for line in (json.loads(text) for text in _FILE.read_text(encoding="utf-8").splitlines())

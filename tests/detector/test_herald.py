@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detector.herald import BURST, PACE_SECONDS, REPEAT_SECONDS, Herald
 from detector.model import Announcement
 from tests.detector.builders import at
-
-pytestmark = pytest.mark.pure
 
 
 def news(key: str, count: int = 1) -> Announcement:

@@ -11,8 +11,6 @@ from runtime.vocabulary import Facility
 from tests.detector.builders import DAEMON, KERN, USER, message, rule, rule_set
 from tests.detector.npd_files import made
 
-pytestmark = pytest.mark.pure
-
 
 def reasons(judge: Judge, text: str, *, facility: int = KERN, seconds: float = 0.0) -> list[str]:
     line = message(text, facility=facility, seconds=seconds)

@@ -11,8 +11,6 @@ from detector.parse import parse, to_record
 from tests.detector.builders import DAEMON, KERN, USER
 from tests.detector.strategies import any_bytes, messages
 
-pytestmark = pytest.mark.pure
-
 FAULT = b"NEURON_HW_ERR=DMA_ERROR nd-id=0"
 # Ways to write the same line of the kernel: dmesg's options, journalctl -k, syslog, and none.
 PREFIXES = (

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from detector.model import Rule, RuleSet
 
-pytestmark = pytest.mark.pure
-
 Verdicts = Counter[tuple[bytes, tuple[tuple[str, str, str], ...]]]
 
 

@@ -14,8 +14,6 @@ from tests.detector.strategies import LONGEST_RECORD_BYTES, any_bytes, messages,
 if TYPE_CHECKING:
     from detector.model import KernelMessage
 
-pytestmark = pytest.mark.pure
-
 MALFORMED = (
     b"no semicolon at all\n",
     b";x\n",

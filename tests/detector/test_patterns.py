@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from detector.patterns import Automaton, PatternError, compile_one, group_names, options, relax, tokens
 from tests.detector.strategies import NASTY_PATTERNS, TEXTS, any_patterns
 
-pytestmark = pytest.mark.pure
-
 REFUSED = (
     (r"(?=a)b", "invalid perl operator"),
     (r"(a)\1", "invalid escape sequence"),

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from detector.rules import RulesError, combine, load
 from tests.detector.builders import rule_file, with_rule, written
 
-pytestmark = pytest.mark.pure
-
 CLASSES = "poisoned, dead, degraded, suspect"
 DURATIONS = "allowed: a number and ms, s, m, h or d, such as 10s, 5m, 24h"
 DISAGREE = (

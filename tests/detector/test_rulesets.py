@@ -17,8 +17,6 @@ from tests.detector.builders import message
 if TYPE_CHECKING:
     from detector.model import Rule, RuleSet
 
-pytestmark = pytest.mark.pure
-
 SETS: dict[str, RuleSet] = {each.name: each for each in load_all(SHIPPED_RULE_SETS).rule_sets}
 RULES: list[tuple[str, Rule]] = [(name, rule) for name, rules in SETS.items() for rule in rules.rules]
 IDS = [f"{rule.reason}-{number}" for number, (_, rule) in enumerate(RULES)]

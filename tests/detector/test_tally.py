@@ -11,8 +11,6 @@ from detector.model import Pending
 from detector.tally import MOST_STAMPS, Tally
 from tests.detector.builders import finding, rule, threshold
 
-pytestmark = pytest.mark.pure
-
 THREE = rule(threshold=threshold(3, 10))
 SECOND = 1_000_000
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +10,6 @@ from detector.model import Fault
 from detector.wording import cleared_message, condition_message, fault_message, gravest_first
 from runtime.vocabulary import Action, ClearsOn, FaultClass
 from tests.detector.builders import at, finding, rule
-
-pytestmark = pytest.mark.pure
 
 LONGEST = 1024
 

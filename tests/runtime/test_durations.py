@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from runtime.durations import Duration, decode_hook, encode_hook
 
-pytestmark = pytest.mark.pure
-
 
 class Wait(msgspec.Struct):
     seconds: Duration

@@ -12,8 +12,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from runtime.exposition import CONTENT_TYPE, Family, Histogram, Sample, render, single
 from runtime.vocabulary import PROBLEM_COUNTER, PROBLEM_GAUGE
 
-pytestmark = pytest.mark.pure
-
 GOLDEN = """\
 # HELP problem_gauge Whether a problem is there.
 # TYPE problem_gauge gauge

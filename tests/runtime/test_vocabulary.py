@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from runtime import vocabulary
 from runtime.vocabulary import Action, ClearsOn, Facility, FaultClass, Reason, Status
-
-pytestmark = pytest.mark.pure
 
 
 def test_the_classes_are_listed_gravest_first() -> None:
