@@ -225,8 +225,10 @@ def _matches(matcher: Matcher, rule: Rule, example: str) -> bool:
         message = msgspec.structs.replace(message, facility=1)
     one_by_one = [finding.rule for finding in matcher.judge(message)]
     joined = [finding.rule for hit in matcher.batch([to_record(message)]) for finding in hit.findings]
-    if one_by_one != joined:
-        raise RulesError(
-            f"internal: the two ways of matching differ on {_quoted(example)}; please report this rule file"
-        )
+    _check_agreement(one_by_one, joined, example)
     return rule in one_by_one
+
+
+def _check_agreement(one_by_one: list[Rule], joined: list[Rule], example: str) -> None:
+    if one_by_one != joined:
+        raise RulesError(f"internal: the two ways of matching differ on {_quoted(example)}; please report this file")

@@ -9,13 +9,11 @@ import pytest
 
 from detector.hostile import milliseconds_per_kb
 from detector.model import NpdRuleSet, Threshold
-from detector.rules import RulesError, combine, load
+from detector.rules import RulesError, _check_agreement, combine, load
 from runtime.durations import Duration
 from runtime.vocabulary import Action, ClearsOn, Facility, FaultClass
 from tests.detector.builders import rule, rule_file, rule_set, with_rule, written
 from tests.detector.npd_files import FILES
-
-pytestmark = pytest.mark.pure
 
 NPD = {"plugin": "kmsg", "rules": [{"type": "temporary", "reason": "Odd", "pattern": "odd"}]}
 
@@ -53,6 +51,13 @@ def test_examples_are_tried_with_the_whole_file() -> None:
     other = {"reason": "ChipOther", "pattern": "any", "fallback": True, "examples": {"match": ["any broken"]}}
     with pytest.raises(RulesError, match=r"rule 1 \(ChipOther\): does not match its example 'any broken'"):
         load(written(rule_file(rules=[*rule_file()["rules"], other])), "x")
+
+
+def test_a_file_on_which_the_two_ways_of_matching_differ_would_not_be_loaded() -> None:
+    """There is no such file that we know of; loading checks it all the same."""
+    _check_agreement([rule()], [rule()], "broken")
+    with pytest.raises(RulesError, match="internal: the two ways of matching differ on 'broken'; please report"):
+        _check_agreement([rule()], [], "broken")
 
 
 def test_a_file_of_node_problem_detector_is_known_by_its_plugin() -> None:
