@@ -196,6 +196,14 @@ def _members(kind: Any) -> list[str]:
     return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
 
 
+def _parts(kind: Any) -> list[str]:
+    """List the keys of a struct, or of the structs in a mapping; [] for any other type."""
+    for part in (kind, *get_args(kind)):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            return list(part.__struct_encode_fields__)
+    return []
+
+
 def _allowed(kind: Any) -> str:
-    names = ["true", "false"] if kind is bool else _members(kind)
+    names = ["true", "false"] if kind is bool else _members(kind) or _parts(kind)
     return f" (allowed: {', '.join(names)})" if names else ""
