@@ -2,8 +2,8 @@
 
 An edge. A read timeout bounds the silence between two bytes only, retries multiply it, a name server can hold a call
 for 40 s, and fetching credentials makes calls of its own; so a deadline of the calling thread also bounds every
-connection that the SDK makes, and whoever must not wait calls through `Rounds`, which gives up at its limit. Whatever is
-not a whole answer with a request id is one error, of unknown outcome. Must never turn an error into a conclusion.
+connection that the SDK makes, and whoever must not wait calls through `Rounds`, which gives up at its limit. Whatever
+is not a whole answer with a request id is one error, of unknown outcome. Must never turn an error into a conclusion.
 
 Source: botocore 1.44.8, session.py, endpoint.py, awsrequest.py, httpsession.py, credentials.py (read 2026-11-29).
 """
