@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -41,6 +42,20 @@ class Outcome(enum.StrEnum):
     GONE = "gone"
     REFUSED = "refused"
     SUPERSEDED = "superseded"
+
+
+class Way(enum.StrEnum):
+    """Who replaces an instance, and how much of that may be read."""
+
+    AUTOSCALING = "autoscaling"
+    NARROW = "narrow"  # an Auto Scaling group that may not be described: only EC2 tells
+    KARPENTER = "karpenter"
+
+
+# What a fence consists of, as Entry.added names it.
+CORDON: Final = "cordon"
+TAINT: Final = "taint"
+SCALE_DOWN_DISABLED: Final = "scaleDownDisabled"
 
 
 class FaultSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,7 +202,20 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False, rena
         members: ids that the group had before, so that a new one is known as new.
         boot: of the Node before a reboot.
         serial: serial number of the device in the fault's line, to know it again.
-        outcome: None = open.
+        outcome: None = open. A closed entry whose `added` is not empty has a fence that is still to be lifted.
+        type: the condition type of the fault.
+        way: who replaces the instance.
+        provider_id: spec.providerID of the Node, to find its NodeClaim when the Node is gone.
+        observed_at: when the fault began.
+        entered_at: when the present state was entered.
+        terminating_at: when `terminating` was entered first; the replacement's time limit runs from here.
+        called_at: of the last call that replaces or reboots; written before the call, so that none is made twice.
+        accepted: that call was answered with success.
+        unmarked_at: when the mark Unhealthy was taken back, or was about to be.
+        blind_at: since when nothing confirms the fault, though a slot is held; None = something does.
+        young: the node had joined its group shortly before the fault, or is its own predecessor's machine: counts
+            for recurrence until an operator resumes the group.
+        replacement: the instance that took the place.
     """
 
     id: str
@@ -213,6 +241,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False, rena
     boot: str | None = None
     serial: str | None = None
     reboots_failed: int = 0
+    type: str = ""
+    way: Way = Way.AUTOSCALING
+    provider_id: str = ""
+    entered_at: datetime | None = None
+    terminating_at: datetime | None = None
+    accepted: bool = False
+    unmarked_at: datetime | None = None
+    blind_at: datetime | None = None
+    young: bool = False
+    replacement: str | None = None
 
 
 class LedgerBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -222,9 +260,11 @@ class LedgerBody(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         v: format version.
         tripped: reason to the time its storm breaker tripped.
         blocked_groups: group to why it is blocked until an operator resumes it.
+        reset: reason to the time its breaker was reset: faults that began before do not trip it again.
     """
 
     v: int = 1
     tripped: dict[str, datetime] = {}
     blocked_groups: dict[str, str] = {}
     entries: tuple[Entry, ...] = ()
+    reset: dict[str, datetime] = {}

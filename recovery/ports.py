@@ -150,6 +150,9 @@ class Karpenter(Protocol):
     def is_gone(self, node: str, provider_id: str) -> bool:
         """Tell whether no NodeClaim has this providerID any more. Raises PortError."""
 
+    def size(self, nodepool: str) -> int | None:
+        """Tell how many nodes a NodePool has (its status.resources.nodes); None = it does not say. Raises PortError."""
+
 
 class Points(Protocol):
     """CloudWatch."""

@@ -78,6 +78,13 @@ BUILD_INFO: Final = "chipwarden_build_info"
 # Annotations on a Node.
 DETECTOR_ANNOTATION: Final = "chipwarden.io/detector"  # {"instance","boot"}: for which machine our conditions hold
 CLEAR_ANNOTATION: Final = "chipwarden.io/clear"  # an operator's request: a reason, or all
+RECOVERY_ANNOTATION: Final = "chipwarden.io/recovery"  # a copy, for people, of the node's ledger entry
+SCALE_DOWN_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"  # part of a fence
+
+# Label and taint of recovery on a Node.
+RECOVERY_LABEL: Final = "chipwarden.io/recovery"  # disabled: never touch this node
+RECOVERY_DISABLED: Final = "disabled"
+UNHEALTHY_TAINT: Final = "chipwarden.io/unhealthy"  # its value is the fault class, its effect NoSchedule
 
 # The condition that EKS auto repair and Karpenter act on, False = broken; published only when asked for.
 ACCELERATED_HARDWARE_READY: Final = "AcceleratedHardwareReady"
