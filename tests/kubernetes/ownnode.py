@@ -71,13 +71,21 @@ class OwnNode:
         self.path = f"/api/v1/nodes/{self.name}"
         self._provider_id = provider_id
         self._account()
-        self.kubeconfig = plane.kubeconfig_for(self.token())
+        self.token_file = folder / f"{self.name}.token"
+        self.token_file.write_text(self.token())
+        self.kubeconfig = plane.kubeconfig_for(self.token_file)
         folder = folder / self.name
         folder.mkdir()
         self.detector = Detector(folder, instance=instance)
         self._since = plane.audit_offset()
         if exists:
             self.create()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.detector.kill()
 
     def _account(self) -> None:
         group = {"kind": "Group", "name": f"system:serviceaccounts:{_NAMESPACE}", "apiGroup": _RBAC}
@@ -93,17 +101,35 @@ class OwnNode:
         status, answer = self.ask("POST", path, keys)
         assert status in (201, 409), answer
 
-    def token(self) -> str:
-        """Get a token for the detector."""
-        path = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/{self.name}/token"
-        _, answer = self.ask(
-            "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        )
-        return str(answer["status"]["token"])
+    def token(self, *, secret: str | None = None) -> str:
+        """Get a token for the detector.
 
-    def ask(self, verb: str, path: str, body: Any = None, content_type: str = "application/json") -> tuple[int, Any]:
-        """Ask the API server something as its administrator."""
-        headers = {"Authorization": f"Bearer {self.plane.admin_token}", "Content-Type": content_type}
+        Args:
+            secret: a Secret to make, whose end is the token's end too; None = for an hour.
+        """
+        spec: dict[str, Any] = {}
+        if secret is not None:
+            self._make(f"/api/v1/namespaces/{_NAMESPACE}/secrets", metadata={"name": secret})
+            spec = {"boundObjectRef": {"apiVersion": "v1", "kind": "Secret", "name": secret}}
+        path = f"/api/v1/namespaces/{_NAMESPACE}/serviceaccounts/{self.name}/token"
+        return str(self.do("POST", path, {"spec": spec})["status"]["token"])
+
+    def revoke(self, token: str, secret: str) -> None:
+        """End a token, and wait until the API server, which remembers for 10 s, refuses it."""
+        self.do("DELETE", f"/api/v1/namespaces/{_NAMESPACE}/secrets/{secret}")
+        until(lambda: self.ask("GET", self.path, token=token)[0] == 401, seconds=20, what="refused")
+
+    def ask(
+        self,
+        verb: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "application/json",
+        *,
+        token: str | None = None,
+    ) -> tuple[int, Any]:
+        """Ask the API server something; without a token as its administrator."""
+        headers = {"Authorization": f"Bearer {token or self.plane.admin_token}", "Content-Type": content_type}
         with contextlib.closing(_connect(self.plane)) as connection:
             connection.request(verb, path, body=None if body is None else json.dumps(body), headers=headers)
             answer = connection.getresponse()

@@ -1,0 +1,191 @@
+"""An API server that is away, frozen or in trouble: the reader never notices, and the last state arrives by itself."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.detector.process import until, write_kernel_log
+from tests.kubernetes.faults import FaultProxy, closes_after, resets_after, says, silent, whole
+from tests.kubernetes.inside import Inside
+from tests.kubernetes.ownnode import OwnNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.detector.process import Detector
+    from tests.kubernetes.controlplane import ControlPlane
+    from tests.kubernetes.faults import Fault
+
+_DMA = "NeuronHasError_DMA_ERROR"
+_TROUBLE = "API server refuses or does not answer"
+
+
+@pytest.fixture
+def node(apiserver: ControlPlane, tmp_path: Path) -> Iterator[OwnNode]:
+    with OwnNode(apiserver, tmp_path) as node:
+        yield node
+
+
+@pytest.fixture
+def other(apiserver: ControlPlane, tmp_path: Path) -> Iterator[OwnNode]:
+    with OwnNode(apiserver, tmp_path) as node:
+        yield node
+
+
+@contextlib.contextmanager
+def _stopped(apiserver: ControlPlane) -> Iterator[None]:
+    apiserver.stop_apiserver(abruptly=True)
+    try:
+        yield
+    finally:
+        apiserver.start_apiserver()
+
+
+@contextlib.contextmanager
+def _frozen(apiserver: ControlPlane) -> Iterator[None]:
+    apiserver.freeze_apiserver()
+    try:
+        yield
+    finally:
+        apiserver.thaw_apiserver()
+
+
+def _works_as_before(detector: Detector) -> None:
+    """Make sure that the reader does not notice: records are counted, pages answer, faults are known."""
+    read = detector.metric("records_total")
+    write_kernel_log(*[f"benign {detector.instance} {n}" for n in range(10)])
+    until(lambda: detector.metric("records_total") >= read + 10, seconds=2, what="records are read")
+    detector.write("DMA_ERROR")
+    until(lambda: detector.condition()["status"] == "True", seconds=2, what="the fault is known")
+    assert detector.page("/healthz")[0] == 200
+
+
+def _failed(detector: Detector, verb: str) -> float:
+    return detector.metrics().get(("chipwarden_detector_api_requests_total", (verb, "none")), 0)
+
+
+def test_a_fault_of_an_outage_arrives_when_it_is_over(apiserver: ControlPlane, node: OwnNode, other: OwnNode) -> None:
+    detector = node.start()
+    with _stopped(apiserver):
+        late = other.start(ready=False)
+        _works_as_before(detector)
+        _works_as_before(late)
+        until(lambda: _failed(detector, "PATCH") >= 2, what="it is tried again")
+        until(lambda: _failed(late, "GET") >= 2, what="it is tried again")
+        assert detector.page("/readyz")[0] == 200
+        assert late.page("/readyz") == (503, "no condition has reached the API server yet\n")
+        for running in (detector, late):
+            assert 1 <= len(running.log(_TROUBLE)) <= 2, "said once for conditions and once for Events"
+    for each in (node, other):
+        assert each.wait_for("True", seconds=35)["reason"] == _DMA
+        until(partial(each.events, _DMA), seconds=35)
+    assert late.page("/readyz")[0] == 200
+
+
+def test_a_frozen_api_server_stops_neither_the_reader_nor_the_end(
+    apiserver: ControlPlane, node: OwnNode, other: OwnNode
+) -> None:
+    detector, ending = node.start(), other.start()
+    with _frozen(apiserver):
+        _works_as_before(detector)
+        _works_as_before(ending)
+        begun = time.monotonic()
+        assert ending.stop() == 0
+        assert time.monotonic() - begun < 5
+        until(lambda: _failed(detector, "PATCH") >= 1, seconds=8, what="the request is given up")
+    assert node.wait_for("True", seconds=15)["reason"] == _DMA
+    with other.watch() as watch:
+        other.start()
+        watch.first(lambda state: state.status == "True")
+        assert watch.statuses() == {"True"}, "the state file has kept what could not be published"
+
+
+def test_a_rotated_token_leaves_no_gap(node: OwnNode) -> None:
+    first = node.token(secret=f"{node.name}-1")
+    node.token_file.write_text(first)
+    detector = node.start("--heartbeat", "1s")
+    node.token_file.write_text(node.token(secret=f"{node.name}-2"))
+    node.revoke(first, f"{node.name}-1")
+    mark = node.mark()
+    until(lambda: node.patches(mark) >= 2, what="heartbeats go on")
+    detector.write("DMA_ERROR")
+    node.wait_for("True", seconds=2)
+    assert detector.log(_TROUBLE) == []
+    assert {each.code for each in node.asked("patch")} == {200}
+    assert detector.metric("api_requests_total", "PATCH", "401") == 1
+
+
+# Trouble on the way, made by a stand-in in front of the real API server.
+
+
+@pytest.fixture
+def proxy(apiserver: ControlPlane) -> Iterator[FaultProxy]:
+    with FaultProxy(apiserver) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def inside(apiserver: ControlPlane, node: OwnNode, proxy: FaultProxy, tmp_path: Path) -> Iterator[Inside]:
+    """Start a detector behind the proxy; its first condition is published, and the next may be at once."""
+    with Inside(node, tmp_path, kubeconfig=apiserver.kubeconfig_for(node.token(), url=proxy.url)) as inside:
+        inside.settle()
+        inside.advance(2)
+        yield inside
+
+
+@pytest.mark.parametrize("fault", [resets_after(0), resets_after(100), closes_after(0), closes_after(100)])
+def test_an_answer_that_was_cut_off_changes_nothing(
+    node: OwnNode, proxy: FaultProxy, inside: Inside, fault: Fault
+) -> None:
+    proxy.will(fault, fault, verb="PATCH")
+    proxy.will(fault, fault, verb="POST")
+    with node.watch() as watch:
+        inside.say("DMA_ERROR")
+        inside.settle()
+        watch.first(lambda state: state.status == "True")
+    assert len({(state.status, state.transition) for state in watch.states}) == 1
+    (event,) = node.events()
+    assert (event["reason"], event["count"]) == (_DMA, 1)
+    assert node.condition()["lastTransitionTime"] == inside.health.view().conditions[0].last_transition_at.strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
+
+
+def test_a_request_that_is_not_answered_is_given_up_and_sent_again(
+    node: OwnNode, proxy: FaultProxy, inside: Inside
+) -> None:
+    proxy.will(silent, verb="PATCH")
+    begun = time.monotonic()
+    inside.say("DMA_ERROR", device=1)
+    inside.say("HANG_ON_COLLECTIVES", device=2)
+    node.wait_for("True")
+    assert 4.5 < time.monotonic() - begun < 8
+    assert "nd-id=2" in node.condition()["message"]
+
+
+def test_after_an_hour_the_last_state_arrives(node: OwnNode, proxy: FaultProxy, inside: Inside) -> None:
+    proxy.always(says(whole(503, Retry_After="1")))
+    inside.say("DMA_ERROR", device=0)
+    for number in range(120):
+        tried = inside.publisher._patches.failures
+        inside.advance(30)
+        until(partial(_has_failed_again, inside, tried), what="it is tried again within half a minute")
+        if number == 60:
+            inside.say("DMA_ERROR", device=1, times=1000)
+    assert len(proxy.requests("PATCH")) < 300
+    proxy.always(None)
+    inside.advance(40)
+    condition = node.wait_for("True")
+    inside.settle()
+    assert "nd-id=1" in condition["message"]
+    assert {event["count"] for event in node.events(_DMA)} == {1, 1000}
+
+
+def _has_failed_again(inside: Inside, tried: int) -> bool:
+    return inside.publisher._patches.failures > tried
