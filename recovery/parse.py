@@ -59,10 +59,10 @@ def read_series(text: str, wanted: Collection[str], *, open_metrics: bool = Fals
         ParseError: a line is malformed, a wanted series stands twice, or the page is cut off.
     """
     lines = text.split("\n")
-    if lines.pop() not in ("", _END):
+    if lines[-1] not in ("", _END):
         raise ParseError("the last line has no end")
     found: dict[tuple[str, frozenset[tuple[str, str]]], Series] = {}
-    ended = text.endswith(_END)
+    ended = False
     for number, raw in enumerate(lines, 1):
         line = raw.strip(" \t\r")
         if not line:
@@ -102,6 +102,7 @@ def _series(line: str, number: int, wanted: Collection[str], tick_seconds: float
 
 def _labels(text: str, number: int) -> dict[str, str]:
     labels: dict[str, str] = {}
+    text = text.strip(" \t")
     position = 0
     while position < len(text):
         match = _LABEL.match(text, position)

@@ -47,7 +47,7 @@ class _Spec(msgspec.Struct, rename="camel"):
     containers: tuple[_Container, ...] | None = None
 
 
-class _Status(msgspec.Struct, rename={"pod_ip": "podIP"}):
+class _Status(msgspec.Struct, frozen=True, rename={"pod_ip": "podIP"}):
     phase: str | None = None
     pod_ip: str | None = None
 
@@ -58,7 +58,7 @@ class _Pod(msgspec.Struct):
     status: _Status = _Status()
 
 
-class _ListMeta(msgspec.Struct):
+class _ListMeta(msgspec.Struct, frozen=True):
     next: str | None = msgspec.field(default=None, name="continue")
 
 
