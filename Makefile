@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pure check lint types layers tools kubernetes bench lock clean
+.PHONY: help run test test-pure check lint types layers tools kubernetes bench reference lock clean
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ check: lint types layers test ## Run everything that CI runs
 bench: $(STAMP) ## Measure; see docs/benchmarks.md (needs root and a quiet machine)
 	$(BIN)/python -m compileall -q runtime detector $(VENV)/lib >/dev/null || true
 	$(BIN)/python -m bench.run $(ARGS)
+
+reference: $(STAMP) ## Write docs/reference.md anew
+	$(BIN)/python tools/reference.py
 
 lock: ## Resolve the dependencies anew
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements/run.txt
