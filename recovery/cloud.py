@@ -158,7 +158,7 @@ class Rounds:
         self._sdk = sdk
         self._seconds = seconds
         self._ends_at: float | None = None
-        self._jobs: queue.SimpleQueue[_Job] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._last: _Job | None = None
         self._thread: threading.Thread | None = None
 
@@ -204,9 +204,13 @@ class Rounds:
             raise job.error
         return job.answer  # type: ignore[no-any-return]
 
+    def close(self) -> None:
+        """End the thread, once it has nothing more to do."""
+        self._jobs.put(None)
+
     def _run(self) -> None:
-        while True:
-            self._jobs.get().run()
+        while (job := self._jobs.get()) is not None:
+            job.run()
 
 
 class _Job:

@@ -1,0 +1,231 @@
+"""A stand-in for what goes wrong between an SDK and AWS, and the record of what was asked.
+
+It takes plain HTTP on loopback and passes each request on to the server behind it, unless a test has said what is to go
+wrong. Faults are written as text, so that a table of tests reads as one:
+
+    pass            the true answer
+    rst, close      the connection ends, nothing was asked of AWS
+    done:rst        AWS did what was asked, then the connection ends
+    hang            no answer
+    drip            one byte of the true answer each half second, from its head on
+    truncate        half of the true answer's body
+    502html, 502doctype, 503empty, 200garbage, 200html     what load balancers and captive portals say
+    err:400:Throttling   an error, in the words of the service's own protocol
+    slow:0.3        the true answer, after so many seconds
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import re
+import socket
+import threading
+import time
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from tests.kubernetes.faults import closes_after, drips, resets_after, says, silent, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from tests.kubernetes.faults import Fault
+
+_LONGEST_SECONDS = 60.0
+_DRIP_SECONDS = 0.5
+_HOP = frozenset({"connection", "content-length", "transfer-encoding", "keep-alive"})
+_HTML = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
+_DOCTYPE = b"<!doctype html><p>Bad Gateway"
+_PORTAL = b"<html><body>Please sign in to the network</body></html>"
+_ANY = "*"
+
+
+class Call(NamedTuple):
+    """A request as it came.
+
+    Args:
+        action: as IAM names it, `autoscaling:SetInstanceHealth`.
+        parameters: of a form, or the whole JSON document.
+        fault: what went wrong.
+        at: monotonic seconds.
+    """
+
+    action: str
+    parameters: dict[str, Any]
+    fault: str
+    at: float
+
+
+class AwsProxy:
+    """The way to AWS, on which things go wrong.
+
+    Args:
+        upstream: host and port of the server behind it.
+    """
+
+    def __init__(self, upstream: tuple[str, int]) -> None:
+        self.calls: list[Call] = []
+        self._upstream = upstream
+        self._next: dict[str, deque[str]] = defaultdict(deque)
+        self._always: dict[str, str] = {}
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self._clients: set[socket.socket] = set()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def will(self, *faults: str, action: str = _ANY) -> None:
+        """Say what goes wrong with the next requests, in this order; those of one action, or any."""
+        self._next[action].extend(faults)
+
+    def always(self, fault: str | None, action: str = _ANY) -> None:
+        """Say what goes wrong with every request that `will` says nothing of; None = nothing any more."""
+        if fault is None:
+            self._always.pop(action, None)
+        else:
+            self._always[action] = fault
+
+    def of(self, action: str) -> list[Call]:
+        """List the requests so far of one action."""
+        return [call for call in self.calls if call.action == action]
+
+    def actions(self) -> set[str]:
+        """Tell which actions were asked for."""
+        return {call.action for call in self.calls}
+
+    def close(self) -> None:
+        """End all connections."""
+        for each in (self._listener, *self._clients):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                client.settimeout(_LONGEST_SECONDS)
+                self._clients.add(client)
+                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with contextlib.suppress(OSError), client, client.makefile("rb") as incoming:
+            while line := incoming.readline():
+                verb, path, _ = line.decode().split(" ")
+                headers = dict(http.client.parse_headers(incoming).items())
+                body = incoming.read(int(headers.get("Content-Length", 0)))
+                action, parameters = _read(headers, body)
+                fault = self._fault(action)
+                self.calls.append(Call(action, parameters, fault, time.monotonic()))
+
+                def fetch(verb: str = verb, path: str = path, body: bytes = body, headers: Any = headers) -> bytes:
+                    return self._fetch(verb, path, body, headers)
+
+                if not _fault(fault, action.partition(":")[0])(client, fetch):
+                    break
+        self._clients.discard(client)
+
+    def _fault(self, action: str) -> str:
+        for key in (action, _ANY):
+            if self._next[key]:
+                return self._next[key].popleft()
+        return self._always.get(action) or self._always.get(_ANY) or "pass"
+
+    def _fetch(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+        with contextlib.closing(http.client.HTTPConnection(*self._upstream, timeout=_LONGEST_SECONDS)) as connection:
+            connection.request(verb, path, body=body or None, headers=headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        head = [f"HTTP/1.1 {answer.status} {answer.reason}", f"Content-Length: {len(text)}"]
+        head += [f"{name}: {value}" for name, value in answer.getheaders() if name.lower() not in _HOP]
+        return "\r\n".join(head).encode() + b"\r\n\r\n" + text
+
+
+def _read(headers: dict[str, str], body: bytes) -> tuple[str, dict[str, Any]]:
+    """Tell action and parameters of a request, whatever its protocol: query, EC2's query, or JSON."""
+    scope = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
+    service = scope[1] if scope else "sts"  # AssumeRoleWithWebIdentity is not signed
+    service = {"monitoring": "cloudwatch"}.get(service, service)
+    if target := headers.get("X-Amz-Target"):
+        return f"{service}:{target.rpartition('.')[2]}", json.loads(body)
+    parameters = dict(parse_qsl(body.decode(), keep_blank_values=True))
+    return f"{service}:{parameters.pop('Action', '')}", parameters
+
+
+def error(service: str, status: int, code: str, message: str = "made up") -> bytes:
+    """Write an error as the service would."""
+    request_id = "11111111-2222-3333-4444-555555555555"
+    if service == "cloudwatch":
+        body = json.dumps({"__type": f"com.amazonaws.cloudwatch#{code}", "message": message}).encode()
+        return whole(status, body, x_amzn_RequestId=request_id, x_amzn_query_error=f"{code};Sender")
+    inside = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>"
+    text = (
+        f"<Response><Errors>{inside}</Errors><RequestID>{request_id}</RequestID></Response>"
+        if service == "ec2"
+        else f"<ErrorResponse>{inside}<RequestId>{request_id}</RequestId></ErrorResponse>"
+    )
+    return whole(status, text.encode(), x_amzn_RequestId=request_id)
+
+
+def _rst(client: socket.socket, _: Callable[[], bytes]) -> bool:
+    return resets_after(0)(client, lambda: b"")
+
+
+def _drips(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    return drips(fetch(), every_seconds=_DRIP_SECONDS)(client, fetch)
+
+
+def _truncates(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    answer = fetch()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return closes_after(len(head) + 4 + len(body) // 2)(client, lambda: answer)
+
+
+def _passes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+    client.sendall(fetch())
+    return True
+
+
+_FAULTS: dict[str, Fault] = {
+    "pass": _passes,
+    "rst": _rst,
+    "close": lambda client, _: closes_after(0)(client, lambda: b""),
+    "done:rst": resets_after(0),
+    "hang": silent,
+    "drip": _drips,
+    "truncate": _truncates,
+    "502html": says(whole(502, _HTML)),
+    "502doctype": says(whole(502, _DOCTYPE)),
+    "503empty": says(whole(503, b"")),
+    "200garbage": says(whole(200, b"\x00\xff garbage {]")),
+    "200html": says(whole(200, _PORTAL)),
+}
+
+
+def _fault(name: str, service: str) -> Fault:
+    """Find a fault by its name."""
+    kind, _, rest = name.partition(":")
+    if kind == "err":
+        status, _, code = rest.partition(":")
+        return says(error(service, int(status), code))
+    if kind == "slow":
+
+        def slow(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+            time.sleep(float(rest))
+            return _passes(client, fetch)
+
+        return slow
+    return _FAULTS[name]

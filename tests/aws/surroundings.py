@@ -1,0 +1,98 @@
+"""All of AWS that a test needs: moto's server, the player of groups, the proxy before them, and variables to find it.
+
+For tests of other folders: `with Aws() as aws:` is all it takes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from moto.server import ThreadedMotoServer
+
+from tests.aws.player import REGION, Player
+from tests.aws.proxy import AwsProxy
+from tests.aws.wording import spoken_by
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from runtime.clock import Clock
+
+_SERVICES = ("AUTO_SCALING", "CLOUDWATCH", "EC2", "STS")
+# What this machine or its user may have set, and a test must not see.
+FOREIGN = (
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL",
+    "AWS_PROFILE",
+    "AWS_ROLE_ARN",
+    "AWS_SESSION_TOKEN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "http_proxy",
+    "https_proxy",
+)
+
+
+class Aws:
+    """AWS, played.
+
+    Args:
+        clock: by which groups are played; None = the machine's, and they play by themselves.
+        page: how many elements an answer of Auto Scaling holds at most.
+
+    Attributes:
+        player: makes groups, and plays them.
+        proxy: the way there; what goes wrong, and what was asked.
+    """
+
+    def __init__(self, clock: Clock | None = None, *, page: int = 50) -> None:
+        self.player = Player(clock)
+        self.proxy = AwsProxy(_server().get_host_and_port())
+        self._stack = contextlib.ExitStack()
+        self._stack.callback(self.player.close)
+        self._stack.callback(self.proxy.close)
+        self._stack.enter_context(spoken_by(self.player, page))
+        if clock is None:
+            self._stack.enter_context(self.player.running())
+
+    def env(self) -> dict[str, str]:
+        """Tell the variables with which a program finds it, with credentials that never expire."""
+        return {f"AWS_ENDPOINT_URL_{service}": self.proxy.url for service in _SERVICES} | {
+            "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+            "AWS_SECRET_ACCESS_KEY": "example",
+            "AWS_REGION": REGION,
+            "AWS_CONFIG_FILE": "/dev/null",
+            "AWS_SHARED_CREDENTIALS_FILE": "/dev/null",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "NO_PROXY": "127.0.0.1",
+        }
+
+    def environ(self) -> dict[str, str]:
+        """Tell the whole environment of a program that finds it: this process' own, without what is not meant."""
+        return {name: value for name, value in os.environ.items() if name not in FOREIGN} | self.env()
+
+    def close(self) -> None:
+        """End it."""
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@functools.cache
+def _server() -> ThreadedMotoServer:
+    """Start moto's server once for the whole run: its first calls take seconds."""
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # it says every request
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    return server
