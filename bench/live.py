@@ -61,8 +61,13 @@ class Detector:
 
     def get(self, path: str) -> bytes:
         """Read a page."""
-        self._connection.request("GET", path)
-        return self._connection.getresponse().read()
+        try:
+            self._connection.request("GET", path)
+            return self._connection.getresponse().read()
+        except (http.client.RemoteDisconnected, ConnectionError):  # idle for longer than the server waits
+            self._connection.close()
+            self._connection.request("GET", path)
+            return self._connection.getresponse().read()
 
     def metric(self, name: str) -> float:
         """Read a single value."""
