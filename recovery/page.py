@@ -6,6 +6,7 @@ that it can have, and nothing on it is old. Any doubt makes it unusable, which i
 
 from __future__ import annotations
 
+import collections
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -114,6 +115,13 @@ def fault(key: Problem, rule: Mapping[str, str] | None, since: float | None) -> 
         action=Action(action) if action in set(Action) else None,
         since=None if since is None else _time(since),
     )
+
+
+def drop_twins(seen: dict[str, Seen], blind: dict[str, str]) -> None:
+    """Believe none of several nodes that claim to be the same instance."""
+    claims = collections.Counter(one.instance for one in seen.values() if one.instance is not None)
+    for node in [node for node, one in seen.items() if one.instance is not None and claims[one.instance] > 1]:
+        blind[node] = f"{seen.pop(node).instance} is claimed by several nodes"
 
 
 def _time(value: float) -> datetime:

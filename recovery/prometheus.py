@@ -8,7 +8,7 @@ Source: prometheus.io/docs/prometheus/latest/querying/api, instant queries and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -21,19 +21,25 @@ from runtime.answers import pools
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
-    from recovery.roster import FleetCount
     from recovery.series import Vector
     from runtime.clock import Clock
     from runtime.durations import Duration
 
 _CONNECT_SECONDS: Final = 2.0
-_WHOLE_SECONDS: Final = 5.0
+WHOLE_SECONDS: Final = 5.0
 _ROUND_SECONDS: Final = 15.0
 _LARGEST_BYTES: Final = 64 << 20
 _CHUNK_BYTES: Final = 1 << 16
 _OK: Final = 200
 _ABOUT_FAULTS: Final = frozenset(("fault_times", "rules", "since"))  # not asked while there is none
 _LONGEST_SHOWN: Final = 200
+
+
+class Fleet(Protocol):
+    """Who knows how many nodes there should be."""
+
+    def current(self) -> int | None:
+        """Tell the number; None = unknown."""
 
 
 class _Element(msgspec.Struct):
@@ -62,16 +68,27 @@ class PrometheusFleet:
         stale_after: how old a scrape may be, and how far its clock may be from ours.
         clock: the time.
         fleet: how many nodes there should be.
+        whole_seconds: how long one answer may take.
     """
 
-    def __init__(self, url: str, *, selector: str, stale_after: Duration, clock: Clock, fleet: FleetCount) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        selector: str,
+        stale_after: Duration,
+        clock: Clock,
+        fleet: Fleet,
+        whole_seconds: float = WHOLE_SECONDS,
+    ) -> None:
         self._url = url.rstrip("/") + "/api/v1/query"
         self._queries = queries(selector)
         self._stale_after = stale_after
         self._clock = clock
         self._fleet = fleet
         self._http = urllib3.PoolManager(maxsize=1, retries=False)
-        self._http.pool_classes_by_scheme = pools(_WHOLE_SECONDS)
+        self._http.pool_classes_by_scheme = pools(whole_seconds)
+        self._timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=whole_seconds)
 
     def look(self) -> Sighting:
         """Poll once. Never raises: what cannot be read is blind."""
@@ -129,7 +146,7 @@ class PrometheusFleet:
                 "GET",
                 url,
                 headers={"Accept": "application/json", "User-Agent": f"chipwarden/{VERSION}"},
-                timeout=urllib3.Timeout(connect=_CONNECT_SECONDS, read=_WHOLE_SECONDS),
+                timeout=self._timeout,
                 redirect=False,
                 preload_content=False,
             )

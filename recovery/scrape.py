@@ -6,13 +6,12 @@ A page that failed is asked for ever more seldom, so that a node that hangs does
 
 from __future__ import annotations
 
-import collections
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from recovery.fetch import Answer, FetchError, Limits, Target, fetch
 from recovery.model import Sighting
-from recovery.page import UnusableError, read_page
+from recovery.page import UnusableError, drop_twins, read_page
 from recovery.parse import ParseError
 from recovery.roster import RosterKeeper
 
@@ -95,7 +94,7 @@ class PagesFleet:
         asked, waiting = self._asked(roster.pods)
         blind |= waiting
         fetch(asked, take, self._limits)
-        _drop_twins(seen, blind)
+        drop_twins(seen, blind)
         return Sighting(seen=seen, blind=blind, why_blind=None, fleet=fleet)
 
     def _asked(self, pods: Iterable[Pod]) -> tuple[list[Target], dict[str, str]]:
@@ -136,10 +135,3 @@ class PagesFleet:
         for memory in (self._failed, self._instances):
             for uid in memory.keys() - pods.keys():
                 del memory[uid]
-
-
-def _drop_twins(seen: dict[str, Seen], blind: dict[str, str]) -> None:
-    """Believe none of several nodes that claim to be the same instance."""
-    claims = collections.Counter(one.instance for one in seen.values() if one.instance is not None)
-    for node in [node for node, one in seen.items() if one.instance is not None and claims[one.instance] > 1]:
-        blind[node] = f"{seen.pop(node).instance} is claimed by several nodes"

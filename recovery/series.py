@@ -21,6 +21,7 @@ from recovery.page import (
     RECOVERY_ENABLED,
     RULE_INFO,
     UnusableError,
+    drop_twins,
     fault,
     problem,
     switch,
@@ -147,6 +148,7 @@ def sight(answers: Answers, *, oldest: float) -> tuple[dict[str, Seen], dict[str
             seen[node] = fleet.seen(node)
         except UnusableError as error:
             blind[node] = str(error)
+    drop_twins(seen, blind)
     return seen, blind
 
 
