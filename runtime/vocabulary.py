@@ -73,6 +73,7 @@ class Reason(enum.StrEnum):
 PROBLEM_GAUGE: Final = "problem_gauge"
 PROBLEM_COUNTER: Final = "problem_counter"
 DETECTOR_METRICS: Final = "chipwarden_detector_"
+RECOVERY_METRICS: Final = "chipwarden_recovery_"
 BUILD_INFO: Final = "chipwarden_build_info"
 
 # Annotations on a Node.
