@@ -38,7 +38,7 @@ _Value = TypeVar("_Value")
 Metrics = dict[tuple[str, tuple[str, ...]], float]
 
 
-def until(condition: Callable[[], _Value], *, seconds: float = 10.0, what: str = "") -> _Value:
+def until(condition: Callable[[], _Value | None], *, seconds: float = 10.0, what: str = "") -> _Value:
     """Ask again and again, and return the first answer that is true.
 
     Args:
