@@ -2,7 +2,7 @@
 
 A verdict belongs to an instance, not to a node name, and a fault may end with a boot: both ids decide whether a stored
 fault is ours. An id that cannot be had is unknown, never a guess, and finding it out never stops the program. Nothing
-but the instance id is asked of the metadata service.
+but the instance id and the Region is asked of the metadata service.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ DISABLED_VARIABLE: Final = "AWS_EC2_METADATA_DISABLED"
 DEFAULT_ENDPOINT: Final = "http://169.254.169.254"
 
 _INSTANCE_ID = re.compile(r"i-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_REGION = re.compile(r"[a-z]{2}(?:-[a-z0-9]+)+-[0-9]+")
 _HEADER: Final = "X-aws-ec2-metadata-token"
 _LOOKUP_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 1.0  # one connect, one read
@@ -115,6 +116,19 @@ def _beginning(path: str) -> str:
         return file.read(_MAX_ANSWER_BYTES).decode("utf-8", "replace").strip()
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked of the metadata service, and what a good answer looks like."""
+
+    name: str
+    path: str
+    answer: re.Pattern[str]
+
+
+_INSTANCE = _Question("instance", "instance-id", _INSTANCE_ID)
+_PLACE = _Question("Region", "placement/region", _REGION)
+
+
 class Imds:
     """The instance metadata service, version 2 only: first a token, then the question.
 
@@ -132,25 +146,37 @@ class Imds:
 
     def instance_id(self) -> str | None:
         """Ask for the instance id, for 3 s at most; None if there is no good answer, and the log says why."""
+        return self._ask(_INSTANCE)
+
+    def region(self) -> str | None:
+        """Ask for the Region, for 3 s at most; None if there is no good answer, and the log says why.
+
+        Source: docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-categories.html, placement/region (read
+        2026-11-29).
+        """
+        return self._ask(_PLACE)
+
+    def _ask(self, question: _Question) -> str | None:
         if self._disabled:
             _LOG.info("metadata service not asked", reason=f"{DISABLED_VARIABLE} is true")
             return None
-        lookup = _Lookup(self._endpoint)
+        lookup = _Lookup(self._endpoint, question)
         lookup.start()
         lookup.join(_LOOKUP_SECONDS)
-        found, reason = lookup.instance, lookup.reason
+        found, reason = lookup.answer, lookup.reason
         lookup.give_up()
         if found is None:
-            _LOG.info("metadata service does not know the instance", endpoint=self._endpoint, reason=reason)
+            _LOG.info(f"metadata service does not know the {question.name}", endpoint=self._endpoint, reason=reason)
         return found
 
 
 class _Lookup(threading.Thread):
     """One look-up in a thread, because neither a name server nor a server that drips can be bounded otherwise."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, question: _Question) -> None:
         super().__init__(name="imds", daemon=True)
-        self.instance: str | None = None
+        self.answer: str | None = None
+        self._question = question
         self.reason = f"no whole answer within {_LOOKUP_SECONDS:g} s"
         self._endpoint = endpoint
         self._given_up = False
@@ -166,11 +192,11 @@ class _Lookup(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.instance = self._instance()
+            self.answer = self._answer()
         except Exception as error:  # noqa: BLE001 - whatever answers there, or not, only leaves the id unknown
             self.reason = f"{type(error).__name__}: {error}"[:_MAX_REASON_CHARACTERS]
 
-    def _instance(self) -> str:
+    def _answer(self) -> str:
         """Get a token and ask with it; a token that was refused is replaced once.
 
         Source: AWS's own simulator, amazon-ec2-metadata-mock v1.13.0 (paths, headers, status 401).
@@ -179,11 +205,11 @@ class _Lookup(threading.Thread):
             status, token = self._exchange("PUT", "/latest/api/token", {f"{_HEADER}-ttl-seconds": "60"})
             if status != HTTPStatus.OK:
                 raise IdentityError(f"no token, but status {status}")
-            status, answer = self._exchange("GET", "/latest/meta-data/instance-id", {_HEADER: token})
+            status, answer = self._exchange("GET", f"/latest/meta-data/{self._question.path}", {_HEADER: token})
             if status != HTTPStatus.UNAUTHORIZED:
                 break
-        if status != HTTPStatus.OK or not is_instance_id(answer):
-            raise IdentityError(f"no instance id, but status {status} and {answer[:40]!r}")
+        if status != HTTPStatus.OK or not self._question.answer.fullmatch(answer):
+            raise IdentityError(f"no {self._question.name}, but status {status} and {answer[:40]!r}")
         return answer
 
     def _exchange(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:

@@ -356,6 +356,10 @@ def test_simulator_of_the_vendor_tells_the_instance(simulator: str, tmp_path: Pa
     assert log_lines.events() == []
 
 
+def test_simulator_of_the_vendor_tells_the_region(simulator: str) -> None:
+    assert Imds({"AWS_EC2_METADATA_SERVICE_ENDPOINT": simulator}).region() == "us-east-1"
+
+
 def test_simulator_is_asked_past_a_proxy(simulator: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
