@@ -68,7 +68,8 @@ def test_ten_thousand_benign_lines_do_not_make_the_log_grow(detector: Detector) 
 
 def test_a_second_device_adds_to_the_message_and_keeps_the_transition_time(detector: Detector) -> None:
     detector.write("DMA_ERROR", device=1)
-    first = until(lambda: detector.faults() and detector.condition())
+    until(detector.faults)
+    first = detector.condition()
     detector.write("DMA_ERROR", device=2)
     until(lambda: detector.faults() == {DMA: 2})
     second = detector.condition()

@@ -137,6 +137,7 @@ def test_a_replacement_ends_everything(detector: Detector, new_detector: Callabl
     condition = detector.condition()
     assert (condition["status"], condition["reason"]) == ("False", "NeuronHasNoError")
     assert until(lambda: len(detector.told()) == 2 and detector.told()) == ["FaultCleared"] * 2
+    until(lambda: '"faults": []' in state(detector), what="that they ended is kept")
     detector.kill()
     detector.start()
     assert detector.told() == []
