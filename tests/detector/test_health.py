@@ -212,6 +212,21 @@ def test_an_operator_clears_one_reason_or_all() -> None:
     assert {(told.reason, told.warning) for told in sick.told()} == {(Reason.FAULT_CLEARED, False)}
 
 
+def test_news_are_told_apart_from_counts_that_only_grew() -> None:
+    """The loop looks at news at once and at grown counts once a second."""
+    sick = node()
+    assert (sick.health.has_news, sick.health.has_grown) == (False, False)
+    sick.say("broken on a")
+    assert (sick.health.has_news, sick.health.has_grown) == (True, True)
+    sick.told()
+    assert (sick.health.has_news, sick.health.has_grown) == (False, False)
+    sick.say("broken on a")
+    assert (sick.health.has_news, sick.health.has_grown) == (False, True)
+    sick.health.clear("all", at(9))
+    assert sick.health.has_news
+    assert sick.health.kinds == ["ChipHasError", "LinkHasError"]
+
+
 def test_there_may_be_nothing_to_clear() -> None:
     well = node()
     before = well.health.view()

@@ -84,7 +84,7 @@ def quickly(matcher: Matcher, records: list[bytes]) -> Verdicts:
     return verdicts
 
 
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=250)
 @given(rule_sets("one"), rule_sets("two"), batches, st.booleans())
 def test_the_batch_says_what_one_by_one_says(
     one: RuleSet, two: RuleSet, records: list[bytes], kernel_only: bool
@@ -96,7 +96,7 @@ def test_the_batch_says_what_one_by_one_says(
 
 
 @pytest.mark.parametrize("pattern", NASTY_PATTERNS)
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(batches)
 def test_each_nasty_pattern_by_itself_says_what_one_by_one_says(pattern: str, records: list[bytes]) -> None:
     rules = rule_set(rule(pattern))
