@@ -11,6 +11,7 @@ import pytest
 
 from tests.kubernetes import overlay
 from tests.kubernetes.asks import Asker, almighty, holder
+from tests.kubernetes.changes import ANNOTATIONS, OF_METADATA, OF_SPEC, OF_STATUS, OWN, STATUS, annotation
 from tests.kubernetes.overlay import ACCOUNT, NAMESPACE, USER
 from tests.kubernetes.process import wait_until
 
@@ -22,72 +23,6 @@ if TYPE_CHECKING:
 _NODE = "/api/v1/nodes/policed"
 _OTHER = "/api/v1/nodes/neighbour"
 _EVENTS = "/api/v1/namespaces/default/events"
-_NEURON = {"type": "NeuronHasError", "status": "True", "reason": "NeuronHasError_DMA_ERROR", "message": "nd 11"}
-_OWN: dict[str, Any] = {
-    "metadata": {"annotations": {"chipwarden.io/detector": '{"boot":"b"}'}},
-    "status": {"conditions": [_NEURON]},
-}
-_FALSE_READY = {"type": "Ready", "status": "False", "reason": "KubeletNotReady"}
-_STATUS = {
-    "conditions": [
-        {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "kubelet is posting ready status"},
-        {"type": "MemoryPressure", "status": "False"},
-    ],
-    "capacity": {"cpu": "192", "aws.amazon.com/neuron": "16"},
-    "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
-    "images": [{"names": None, "sizeBytes": 3}, {"names": ["a@sha256:0"], "sizeBytes": 4}],
-    "nodeInfo": {"kernelVersion": "6.1.0"},
-}
-_ANNOTATIONS = {"chipwarden.io/clear": "all", "chipwarden.io/recovery": "fenced", "team": "a"}
-
-
-def _metadata(**keys: Any) -> dict[str, Any]:
-    return {"metadata": keys}
-
-
-def _annotation(name: str, value: str | None) -> dict[str, Any]:
-    return _metadata(annotations={name: value})
-
-
-def _status(**keys: Any) -> dict[str, Any]:
-    return {"status": keys}
-
-
-_LABEL = _metadata(labels={"chipwarden.io/recovery": "disabled"})
-_OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "0"}
-_OF_METADATA = {
-    "a label": _LABEL,
-    "a changed label": _metadata(labels={"pool": "b"}),
-    "a label away": _metadata(labels={"pool": None}),
-    "a finalizer": _metadata(finalizers=["example.com/hold"]),
-    "an owner": _metadata(ownerReferences=[_OWNER]),
-    "a foreign annotation": _annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled", "true"),
-    "recovery's annotation": _annotation("chipwarden.io/recovery", "released"),
-    "recovery's annotation away": _annotation("chipwarden.io/recovery", None),
-    "another request to clear": _annotation("chipwarden.io/clear", "NeuronHasError_DMA_ERROR"),
-}
-_OF_STATUS = {
-    "a foreign condition": _status(conditions=[{"type": "KernelDeadlock", "status": "True"}]),
-    "the platform's condition": _status(conditions=[{"type": "AcceleratedHardwareReady", "status": "False"}]),
-    "Ready=False": _status(conditions=[_FALSE_READY]),
-    "Ready=False beside its own condition": _status(conditions=[_NEURON, _FALSE_READY]),
-    "a heartbeat of Ready": _status(conditions=[{"type": "Ready", "lastHeartbeatTime": "2026-11-29T10:00:00Z"}]),
-    "a foreign condition away": _status(conditions=[{"$patch": "delete", "type": "MemoryPressure"}]),
-    "all conditions away": _status(conditions=[{"$patch": "replace"}]),
-    "more capacity": _status(capacity={"aws.amazon.com/neuron": "32"}),
-    "less capacity": _status(capacity={"aws.amazon.com/neuron": None}),
-    "something to allocate": _status(allocatable={"cpu": "1"}),
-    "an address": _status(addresses=[{"type": "Hostname", "address": "a"}]),
-    "another kernel": _status(nodeInfo={"kernelVersion": "6.1.1"}),
-    "an image": _status(images=[{"names": ["b"], "sizeBytes": 1}]),
-    "a volume in use": _status(volumesInUse=["a"]),
-    "an attached volume": _status(volumesAttached=[{"name": "a", "devicePath": "/dev/sdb"}]),
-    "a phase": _status(phase="Terminated"),
-    "the kubelet's port": _status(daemonEndpoints={"kubeletEndpoint": {"Port": 1}}),
-    "a runtime handler": _status(runtimeHandlers=[{"name": "runc"}]),
-}
-_TAINTS = {"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}
-_OF_SPEC = {"cordon": {"spec": {"unschedulable": True}}, "taints": _TAINTS}
 
 
 @pytest.fixture(scope="module")
@@ -97,12 +32,12 @@ def administrator(apiserver: ControlPlane) -> Asker:
     administrator = holder(apiserver, apiserver.admin_token)
     for path in (_NODE, _OTHER):
         apiserver.create_node(path.rpartition("/")[2], labels={"pool": "a"})
-        made = administrator.patch(f"{path}/status", {"metadata": {"annotations": _ANNOTATIONS}, "status": _STATUS})
+        made = administrator.patch(f"{path}/status", {"metadata": {"annotations": ANNOTATIONS}, "status": STATUS})
         assert made.code == 200, made.text
     unbound = almighty(apiserver, USER)
 
     def both_policies_are_at_work() -> bool:
-        node = unbound.patch(f"{_NODE}/status", _OWN, tries=True)
+        node = unbound.patch(f"{_NODE}/status", OWN, tries=True)
         event = unbound.ask("POST", f"{_EVENTS}?dryRun=All", _event())
         return "denied request" in node.text and "denied request" in event.text
 
@@ -144,7 +79,7 @@ def _event(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_detector_publishes_on_its_own_node(detector: Asker) -> None:
-    done = detector.patch(f"{_NODE}/status", _OWN)
+    done = detector.patch(f"{_NODE}/status", OWN)
     assert done.code == 200, done.text
     statuses = {each["type"]: each["status"] for each in done.body["status"]["conditions"]}
     assert statuses == {"NeuronHasError": "True", "Ready": "True", "MemoryPressure": "False"}
@@ -153,58 +88,58 @@ def test_a_detector_publishes_on_its_own_node(detector: Asker) -> None:
 
 def test_a_detector_reads_its_node_and_removes_a_request_to_clear(administrator: Asker, detector: Asker) -> None:
     assert detector.ask("GET", _NODE).body["metadata"]["annotations"]["chipwarden.io/clear"] == "all"
-    removed = detector.patch(f"{_NODE}/status", _annotation("chipwarden.io/clear", None))
+    removed = detector.patch(f"{_NODE}/status", annotation("chipwarden.io/clear", None))
     assert removed.code == 200, removed.text
     assert "chipwarden.io/clear" not in removed.body["metadata"]["annotations"]
-    again = detector.patch(f"{_NODE}/status", _annotation("chipwarden.io/clear", "all"))
+    again = detector.patch(f"{_NODE}/status", annotation("chipwarden.io/clear", "all"))
     assert (again.code, "chipwarden.io/clear" in again.text) == (422, True)
-    assert administrator.patch(_NODE, _annotation("chipwarden.io/clear", "all")).code == 200
+    assert administrator.patch(_NODE, annotation("chipwarden.io/clear", "all")).code == 200
 
 
-@pytest.mark.parametrize("change", [*_OF_METADATA, *_OF_STATUS])
+@pytest.mark.parametrize("change", [*OF_METADATA, *OF_STATUS])
 def test_nothing_else_goes_through_status(administrator: Asker, detector: Asker, change: str) -> None:
-    body = (_OF_METADATA | _OF_STATUS)[change]
+    body = (OF_METADATA | OF_STATUS)[change]
     before = administrator.ask("GET", _NODE).body
     as_administrator = administrator.patch(f"{_NODE}/status", body, tries=True)
     assert as_administrator.code == 200, as_administrator.text
     assert _told(as_administrator.body) != _told(before)
     refused = detector.patch(f"{_NODE}/status", body)
     assert (refused.code, "a detector " in refused.text) == (422, True), refused.text
-    beside_its_own = {key: {**_OWN[key], **body.get(key, {})} for key in _OWN}
+    beside_its_own = {key: {**OWN[key], **body.get(key, {})} for key in OWN}
     assert detector.patch(f"{_NODE}/status", beside_its_own).code == 422
     assert administrator.ask("GET", _NODE).body["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
 
 
-@pytest.mark.parametrize("change", _OF_SPEC)
+@pytest.mark.parametrize("change", OF_SPEC)
 def test_the_spec_does_not_change_through_status(administrator: Asker, detector: Asker, change: str) -> None:
     before = administrator.ask("GET", _NODE).body
-    detector.patch(f"{_NODE}/status", _OF_SPEC[change])
+    detector.patch(f"{_NODE}/status", OF_SPEC[change])
     assert administrator.ask("GET", _NODE).body == before
 
 
-@pytest.mark.parametrize("change", [*_OF_METADATA, *_OF_SPEC, "its own annotation"])
+@pytest.mark.parametrize("change", [*OF_METADATA, *OF_SPEC, "its own annotation"])
 def test_nothing_goes_through_the_node_itself(detector: Asker, superuser: Asker, change: str) -> None:
-    body = (_OF_METADATA | _OF_SPEC | {"its own annotation": _OWN})[change]
+    body = (OF_METADATA | OF_SPEC | {"its own annotation": OWN})[change]
     assert detector.patch(_NODE, body).code == 403
-    if body is not _OWN:
+    if body is not OWN:
         refused = superuser.patch(_NODE, body)
         assert (refused.code, "a detector " in refused.text) == (422, True), refused.text
 
 
 def test_another_node_is_refused(detector: Asker, superuser: Asker) -> None:
-    assert detector.patch(_OTHER, _OWN).code == 403
+    assert detector.patch(_OTHER, OWN).code == 403
     for asker, path in ((detector, f"{_OTHER}/status"), (superuser, f"{_OTHER}/status"), (superuser, _OTHER)):
-        refused = asker.patch(path, _OWN)
+        refused = asker.patch(path, OWN)
         assert (refused.code, "the Node that its token is bound to" in refused.text) == (422, True), refused.text
 
 
 def test_a_token_that_names_no_node_is_refused(apiserver: ControlPlane, administrator: Asker) -> None:
     assert administrator
     unbound = holder(apiserver, apiserver.token(ACCOUNT, namespace=NAMESPACE))
-    refused = unbound.patch(f"{_NODE}/status", _OWN)
+    refused = unbound.patch(f"{_NODE}/status", OWN)
     assert (refused.code, "the Node that its token is bound to" in refused.text) == (422, True)
     bound = holder(apiserver, apiserver.token(ACCOUNT, namespace=NAMESPACE, node="policed"))
-    assert bound.patch(f"{_NODE}/status", _OWN, tries=True).code == 200
+    assert bound.patch(f"{_NODE}/status", OWN, tries=True).code == 200
 
 
 def test_nodes_are_neither_created_nor_deleted(detector: Asker, superuser: Asker) -> None:
@@ -264,32 +199,32 @@ def test_an_event_of_somebody_else_is_not_taken_over(administrator: Asker, detec
 def test_the_component_opens_the_platforms_condition_and_no_other(
     apiserver: ControlPlane, detector: Asker, tmp_path: Path
 ) -> None:
-    platforms, foreign = _OF_STATUS["the platform's condition"], _OF_STATUS["a foreign condition"]
+    platforms, foreign = OF_STATUS["the platform's condition"], OF_STATUS["a foreign condition"]
 
     def answers(code: int) -> bool:
         return detector.patch(f"{_NODE}/status", platforms, tries=True).code == code
 
     apiserver.kubectl("apply", "-k", str(overlay.write(tmp_path, ["accelerated-hardware-ready"])))
     wait_until(lambda: answers(200), seconds=30, what="taken")
-    assert detector.patch(f"{_NODE}/status", _OWN, tries=True).code == 200
+    assert detector.patch(f"{_NODE}/status", OWN, tries=True).code == 200
     assert detector.patch(f"{_NODE}/status", foreign).code == 422
     apiserver.kubectl("apply", "-k", str(overlay.write(tmp_path)))
     wait_until(lambda: answers(422), seconds=30, what="refused")
 
 
-@pytest.mark.parametrize("change", [*_OF_METADATA, *_OF_STATUS, *_OF_SPEC])
+@pytest.mark.parametrize("change", [*OF_METADATA, *OF_STATUS, *OF_SPEC])
 @pytest.mark.parametrize("user", ["somebody", f"system:serviceaccount:elsewhere:{ACCOUNT}", f"{USER}-too"])
 def test_nobody_else_is_looked_at(apiserver: ControlPlane, administrator: Asker, user: str, change: str) -> None:
     assert administrator
-    path = _NODE if change in _OF_SPEC else f"{_NODE}/status"
-    done = almighty(apiserver, user).patch(path, (_OF_METADATA | _OF_STATUS | _OF_SPEC)[change], tries=True)
+    path = _NODE if change in OF_SPEC else f"{_NODE}/status"
+    done = almighty(apiserver, user).patch(path, (OF_METADATA | OF_STATUS | OF_SPEC)[change], tries=True)
     assert done.code == 200, done.text
 
 
 def test_a_kubelet_goes_on_writing_its_status(apiserver: ControlPlane, administrator: Asker) -> None:
     assert administrator
     kubelet = almighty(apiserver, "system:node:policed", group="system:nodes")
-    for body in (_OF_STATUS["Ready=False"], _OF_STATUS["more capacity"], _OF_STATUS["a foreign condition"]):
+    for body in (OF_STATUS["Ready=False"], OF_STATUS["more capacity"], OF_STATUS["a foreign condition"]):
         assert kubelet.patch(f"{_NODE}/status", body, tries=True).code == 200
 
 
@@ -302,7 +237,7 @@ def test_a_node_as_large_as_they_get_is_not_too_much_to_compare(administrator: A
     metadata = {"annotations": annotations, "labels": labels}
     large = administrator.patch(f"{_NODE}/status", {"metadata": metadata, "status": status})
     assert large.code == 200, large.text
-    done = detector.patch(f"{_NODE}/status", _OWN)
+    done = detector.patch(f"{_NODE}/status", OWN)
     assert done.code == 200, done.text
-    changed = _status(images=[*images[:-1], {"names": ["another"], "sizeBytes": 1}])
+    changed = {"status": {"images": [*images[:-1], {"names": ["another"], "sizeBytes": 1}]}}
     assert detector.patch(f"{_NODE}/status", changed).code == 422
