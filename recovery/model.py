@@ -110,12 +110,13 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     fleet: int | None
 
 
-class Taint(msgspec.Struct, frozen=True, kw_only=True):
-    """A taint on a Node."""
+class Taint(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A taint on a Node, whole: a list of taints is written back as it was read."""
 
     key: str
     effect: str
     value: str = ""
+    time_added: str | None = None
 
 
 class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 STRATEGIC_MERGE: Final = "application/strategic-merge-patch+json"
 MERGE: Final = "application/merge-patch+json"
-JSON_PATCH: Final = "application/json-patch+json"
 JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
