@@ -63,9 +63,11 @@ def _texts(samples: list[str]) -> list[bytes]:
     texts = []
     for _ in range(_TEXTS):
         pieces: list[str] = []
-        while sum(map(len, pieces)) < _TEXT_BYTES:
+        length = 0
+        while length < _TEXT_BYTES:
             whole = chance.choice(samples) or "x"
             pieces.append(whole[: chance.randint(1, len(whole))])
+            length += len(pieces[-1])
         texts.append("".join(pieces).encode("latin-1", "replace")[:_TEXT_BYTES])
     return texts
 

@@ -123,7 +123,7 @@ def test_nothing_is_shown_until_the_ring_buffer_has_been_read(new_rig: Callable[
 
 
 def test_a_flood_from_the_first_second_on_does_not_hide_the_first_view_for_ever(new_rig: Callable[..., Rig]) -> None:
-    rig = new_rig(*(record(number) for number in range(1_000 * BATCH)))
+    rig = new_rig(*(record(number) for number in range(150 * BATCH)))
     rig.agent.open()
     rig.goes_on(1.1)
     assert rig.board.why_not_ready() is None
