@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from detector.model import Announcement, Condition
-from runtime.vocabulary import ACCELERATED_HARDWARE_READY, Reason, Status
+from runtime.vocabulary import ACCELERATED_HARDWARE_READY, OUR_MARK, Reason, Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
     from detector.model import NodeSeen, SeenCondition
-
-OUR_MARK = "(chipwarden-detector)"  # in the message of AcceleratedHardwareReady, to know our own again
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):

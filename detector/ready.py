@@ -11,10 +11,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from detector.arrival import OUR_MARK
 from detector.model import Condition
 from detector.wording import condition_message, gravest_first
-from runtime.vocabulary import ACCELERATED_HARDWARE_READY, FaultClass, Reason, Status
+from runtime.vocabulary import ACCELERATED_HARDWARE_READY, OUR_MARK, FaultClass, Reason, Status
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -87,5 +87,9 @@ RECOVERY_LABEL: Final = "chipwarden.io/recovery"  # disabled: never touch this n
 RECOVERY_DISABLED: Final = "disabled"
 UNHEALTHY_TAINT: Final = "chipwarden.io/unhealthy"  # its value is the fault class, its effect NoSchedule
 
+# Condition types of the shipped rule sets.
+SHIPPED_CONDITIONS: Final = ("NeuronHasError", "NvidiaHasError", "AmdGpuHasError", "GaudiHasError", "EfaHasError")
+
 # The condition that EKS auto repair and Karpenter act on, False = broken; published only when asked for.
 ACCELERATED_HARDWARE_READY: Final = "AcceleratedHardwareReady"
+OUR_MARK: Final = "(chipwarden-detector)"  # at the end of its message, to know our own again
