@@ -29,6 +29,7 @@ _Kind = TypeVar("_Kind")
 
 
 class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
     uid: str = ""
     deletion_timestamp: str | None = None
 
@@ -87,6 +88,7 @@ class Pod(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     host: str
     port: int
+    name: str = ""
 
 
 class Roster(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +181,7 @@ def _pod(pod: _Pod, node: str) -> Pod:
         node=node,
         host=pod.status.pod_ip or "",
         port=named[0] if named else DETECTOR_PORT,
+        name=pod.metadata.name,
     )
 
 

@@ -85,7 +85,7 @@ class RosterKeeper:
         tick = self._clock.monotonic()
         if (self.fleet or 0) > MOST_PAGES:
             self._roster, self._renew_at = None, tick
-            return None, _too_many(str(self.fleet))
+            return None, too_many(str(self.fleet))
         if tick >= self._renew_at:
             self._renew(tick)
         if tick - self._read_at > self._stale_after.seconds:
@@ -107,10 +107,11 @@ class RosterKeeper:
         self._read_at = tick
         self._roster = roster
         if roster is None:
-            self._why = _too_many(f"more than {MOST_PAGES}")
+            self._why = too_many(f"more than {MOST_PAGES}")
         elif not (roster.pods or roster.blind or self.fleet == 0):
             self._roster, self._why = None, "there is no detector pod"
 
 
-def _too_many(count: str) -> str:
+def too_many(count: str) -> str:
+    """Say that there are more nodes than pages can be read of."""
     return f"{NEEDS_PROMETHEUS}: {count} nodes; set prometheusUrl for more than {MOST_PAGES}"

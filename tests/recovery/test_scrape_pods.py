@@ -45,7 +45,10 @@ def listed(*pods: dict[str, Any], at_most: int = 10) -> Roster | None:
 def test_the_running_pod_of_each_node_is_asked_at_its_address() -> None:
     roster = listed(pod("a", "n1", ip="10.0.0.1"), pod("b", "n2", ip="fd00::2", port=9100))
     assert roster == Roster(
-        pods=(Pod(uid="a", node="n1", host="10.0.0.1", port=20257), Pod(uid="b", node="n2", host="fd00::2", port=9100)),
+        pods=(
+            Pod(uid="a", node="n1", host="10.0.0.1", port=20257, name="node-problem-detector-a"),
+            Pod(uid="b", node="n2", host="fd00::2", port=9100, name="node-problem-detector-b"),
+        ),
         blind={},
     )
 
