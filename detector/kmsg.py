@@ -76,18 +76,22 @@ class KmsgReader:
         """Read what is there, at most 256 records; [] when there is nothing new.
 
         Raises:
-            KmsgError: the descriptor is lost; open again. What was read before is not lost: it comes again.
+            KmsgError: the descriptor is lost, or gives nothing but garbage; open again. What was read before is not
+                lost: it comes again.
         """
         while True:
             known = self._newest_known
             records, drained = self._take()
+            is_full = len(records) == BATCH
             if self._catching_up:
                 records = self._skip_known(records)
                 if drained and not records and self._is_of_another_boot():
                     continue
             records = self._account(records)
-            if records or drained or self._newest_known == known:
+            if records or drained:
                 return records
+            if self._newest_known == known:  # overruns alone, or garbage
+                return self._give_up([], "what it gives are no kernel log records")[0] if is_full else []
 
     def _take(self) -> tuple[list[bytes], bool]:
         """Read at most 256 records, known ones too; tell whether that was all there is."""

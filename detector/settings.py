@@ -21,6 +21,7 @@ class Kubernetes(enum.StrEnum):
 
 
 _SHORTEST_HEARTBEAT = Duration(1)
+_LONGEST_HEARTBEAT = Duration(86_400)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -37,7 +38,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         layer(env="CHIPWARDEN_RULES", flag="--rules", about="a shipped rule set or a file; may be repeated"),
     ] = ("neuron",)
     state_dir: Annotated[
-        str, layer(env="CHIPWARDEN_STATE_DIR", flag="--state-dir", about="where faults survive a restart")
+        str,
+        Meta(min_length=1),
+        layer(env="CHIPWARDEN_STATE_DIR", flag="--state-dir", about="where faults survive a restart"),
     ] = "/var/lib/chipwarden"
     listen: Annotated[str, layer(env="CHIPWARDEN_LISTEN", flag="--listen", about="address and port of the pages")] = (
         "0.0.0.0:20257"
@@ -89,8 +92,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         Raises:
             ValueError: an impossible value; the message names the key.
         """
-        if self.heartbeat < _SHORTEST_HEARTBEAT:
-            raise ValueError(f"heartbeat: {self.heartbeat} is too short (allowed: {_SHORTEST_HEARTBEAT} or more)")
+        if not _SHORTEST_HEARTBEAT <= self.heartbeat <= _LONGEST_HEARTBEAT:
+            allowed = f"{_SHORTEST_HEARTBEAT} to {_LONGEST_HEARTBEAT}"
+            raise ValueError(f"heartbeat: {self.heartbeat} is too short or too long (allowed: {allowed})")
 
 
 LAYERS = Layers(Settings)

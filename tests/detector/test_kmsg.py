@@ -233,14 +233,12 @@ def test_malformed_records_do_not_keep_it_from_finding_its_place() -> None:
     assert made.batch() == [record(5)]
 
 
-def test_a_device_that_gives_nothing_but_garbage_does_not_hold_the_loop() -> None:
-    class Garbage:
-        def __call__(self, fd: int, size: int) -> bytes:
-            return b"\0" * size * (fd > 0)
-
-    made = KmsgReader("/dev/null", after=4, read=Garbage())
+@pytest.mark.parametrize("after", [None, 4])
+def test_a_device_that_gives_nothing_but_garbage_is_as_good_as_lost(after: int | None) -> None:
+    made = KmsgReader("/dev/zero", after=after)
     made.open()
-    assert made.batch() == []
+    with pytest.raises(KmsgError, match="^/dev/zero cannot be read: what it gives are no kernel log records"):
+        made.batch()
 
 
 def test_an_overrun_while_passing_over_known_records_is_counted() -> None:
