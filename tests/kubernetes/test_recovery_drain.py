@@ -1,0 +1,389 @@
+"""Which pods a drain asks to go, which it leaves alone, and what it makes of each answer.
+
+Without a kubelet a Pod that is told to end stays, so that what was asked of it can be seen.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from recovery.model import NodeFacts, Taint
+from recovery.ports import DrainProgress, PortError
+from tests.kubernetes.faults import FaultProxy, says, whole
+from tests.kubernetes.recovering import Hands, OnNode
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.kubernetes.asks import Answer
+    from tests.kubernetes.controlplane import ControlPlane
+
+_PODS = "/api/v1/namespaces/default/pods"
+_BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+_CONTAINER = {"name": "none", "image": "none.invalid/none"}
+_READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+_EVERYTHING = [{"operator": "Exists"}]
+
+
+class Busy(OnNode):
+    """A Node with pods."""
+
+    def add(
+        self, name: str, *, namespace: str = "default", status: dict[str, Any] | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """Put a pod on it.
+
+        Args:
+            name: made unique with the Node's.
+            namespace: it has to exist.
+            status: of the pod.
+            fields: of metadata; `spec` = more of the spec.
+        """
+        spec = {
+            "nodeName": self.name,
+            "containers": [_CONTAINER],
+            "serviceAccountName": "busy",
+            "automountServiceAccountToken": False,
+            "terminationGracePeriodSeconds": 600,
+            **fields.pop("spec", {}),
+        }
+        body = {"metadata": {"name": f"{self.name}-{name}", **fields}, "spec": spec}
+        path = f"/api/v1/namespaces/{namespace}/pods"
+        made = self.admin.ask("POST", path, body)
+        assert made.code == 201, made.text
+        done = self.admin.patch(f"{path}/{self.name}-{name}/status", {"status": status or _READY})
+        assert done.code == 200, done.text
+        found: dict[str, Any] = done.body
+        return found
+
+    def pod(self, name: str) -> dict[str, Any]:
+        """Return a pod."""
+        found: dict[str, Any] = self.admin.ask("GET", f"{_PODS}/{self.name}-{name}").body
+        return found
+
+    def is_told_to_end(self, name: str) -> bool:
+        """Tell whether a pod is being deleted."""
+        return "deletionTimestamp" in self.pod(name)["metadata"]
+
+    def budget(self, name: str, labels: dict[str, str], **status: int) -> None:
+        """Make a PodDisruptionBudget as its controller would leave it."""
+        body = {"metadata": {"name": name}, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}
+        made = self.admin.ask("POST", _BUDGETS, body)
+        assert made.code == 201, made.text
+        counts = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1, **status}
+        done = self.merge(f"{_BUDGETS}/{name}/status", {"status": {"observedGeneration": 1, **counts}})
+        assert done.code == 200, done.text
+
+    def merge(self, path: str, body: Any) -> Answer:
+        """Change an object as somebody else would."""
+        return self.admin.ask("PATCH", path, body, content_type="application/merge-patch+json")
+
+    def clear(self) -> None:
+        """Delete it with its pods."""
+        for name in self._names():
+            self.admin.ask("DELETE", name, {"gracePeriodSeconds": 0})
+        self.delete()
+
+    def _names(self) -> list[str]:
+        found = self.admin.ask("GET", f"/api/v1/pods?fieldSelector=spec.nodeName%3D{self.name}").body["items"]
+        each = (pod["metadata"] for pod in found)
+        return [f"/api/v1/namespaces/{pod['namespace']}/pods/{pod['name']}" for pod in each]
+
+
+@pytest.fixture(scope="module")
+def hands(apiserver: ControlPlane) -> Iterator[Hands]:
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "busy", "namespace": "default"}}
+    apiserver.apply(account)
+    hands = Hands(apiserver)
+    yield hands
+    hands.close()
+
+
+@pytest.fixture
+def node(apiserver: ControlPlane) -> Iterator[Busy]:
+    node = Busy(apiserver, spec={"unschedulable": True, "taints": [_taint()]})
+    yield node
+    node.admin.ask("DELETE", _BUDGETS)
+    node.clear()
+
+
+def _taint() -> dict[str, str]:
+    return {"key": "chipwarden.io/unhealthy", "value": "dead", "effect": "NoSchedule"}
+
+
+def _owner(kind: str, group: str = "apps/v1") -> list[dict[str, Any]]:
+    return [{"apiVersion": group, "kind": kind, "name": "owner", "uid": "0", "controller": True}]
+
+
+def _drain(hands: Hands, node: OnNode) -> DrainProgress:
+    return hands.nodes.drain(hands.nodes.read(node.name))
+
+
+def _left(node: OnNode, *names: str) -> tuple[str, ...]:
+    return tuple(f"default/{node.name}-{name}" for name in names)
+
+
+def test_all_pods_are_asked_to_go_at_once_whatever_they_hold(hands: Hands, node: Busy) -> None:
+    node.add("bare")
+    node.add("owned", ownerReferences=_owner("ReplicaSet"))
+    node.add("scratch", spec={"volumes": [{"name": "v", "emptyDir": {}}]})
+    node.add("waiting", status={"phase": "Pending"})
+    progress = _drain(hands, node)
+    assert set(progress.left) == set(_left(node, "bare", "owned", "scratch", "waiting"))
+    assert progress.blocked == {}
+    for name in ("bare", "owned", "scratch", "waiting"):
+        assert node.is_told_to_end(name), name
+        grace = node.pod(name)["metadata"]["deletionGracePeriodSeconds"]
+        assert grace == 600, "a pod has all the time that it wants for its checkpoint"
+
+
+def test_nothing_is_left_of_an_empty_node(hands: Hands, node: Busy) -> None:
+    assert _drain(hands, node) == DrainProgress(left=(), blocked={})
+
+
+def test_pods_that_would_come_back_or_use_nothing_are_left_alone(hands: Hands, node: Busy) -> None:
+    mirror = {"kubernetes.io/config.mirror": "h", "kubernetes.io/config.source": "file"}
+    node.add("daemon", ownerReferences=_owner("DaemonSet"))
+    node.add("kruise", ownerReferences=_owner("DaemonSet", "apps.kruise.io/v1alpha1"))
+    node.add("static", annotations=mirror, ownerReferences=_node_owner(node), spec={"serviceAccountName": None})
+    node.add("done", status={"phase": "Succeeded"})
+    node.add("failed", status={"phase": "Failed"})
+    node.add("tolerant", spec={"tolerations": _EVERYTHING})
+    assert _drain(hands, node) == DrainProgress(left=(), blocked={})
+    names = ("daemon", "kruise", "static", "done", "failed", "tolerant")
+    assert not [name for name in names if node.is_told_to_end(name)]
+
+
+def _node_owner(node: OnNode) -> list[dict[str, Any]]:
+    return [{"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid, "controller": True}]
+
+
+def test_a_pod_that_only_used_to_be_a_daemon_has_to_go(hands: Hands, node: Busy) -> None:
+    owner = {**_owner("DaemonSet")[0], "controller": False}
+    node.add("orphan", ownerReferences=[owner])
+    node.add("half", spec={"tolerations": [{"key": "chipwarden.io/unhealthy", "operator": "Exists"}]})
+    assert set(_drain(hands, node).left) == set(_left(node, "orphan", "half"))
+
+
+def test_a_pod_that_is_ending_is_waited_for_and_not_asked_again(hands: Hands, node: Busy) -> None:
+    node.add("slow")
+    _drain(hands, node)
+    since = hands.plane.audit_offset()
+    assert _drain(hands, node).left == _left(node, "slow")
+    assert [each.verb for each in hands.plane.requests(since=since) if "pods" in each.uri] == ["list"]
+    node.admin.ask("DELETE", f"{_PODS}/{node.name}-slow", {"gracePeriodSeconds": 0})
+    assert _drain(hands, node).left == ()
+
+
+def test_pods_of_other_nodes_and_of_other_namespaces(hands: Hands, node: Busy, apiserver: ControlPlane) -> None:
+    apiserver.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "busy", "namespace": "team"}},
+    )
+    neighbour = Busy(apiserver)
+    neighbour.add("theirs")
+    node.add("job", namespace="team")
+    assert _drain(hands, node).left == (f"team/{node.name}-job",)
+    assert not neighbour.is_told_to_end("theirs")
+    neighbour.clear()
+
+
+def test_a_budget_refuses_with_its_words_and_is_asked_again_in_a_while(hands: Hands, node: Busy) -> None:
+    labels = {"app": node.name}
+    node.budget(node.name, labels)
+    node.add("guarded", labels=labels)
+    node.add("free")
+    progress = _drain(hands, node)
+    (guarded,) = _left(node, "guarded")
+    assert set(progress.left) == set(_left(node, "guarded", "free"))
+    assert progress.blocked == {guarded: f"The disruption budget {node.name} needs 1 healthy pods and has 1 currently"}
+    assert not node.is_told_to_end("guarded")
+    assert node.is_told_to_end("free")
+    since = hands.plane.audit_offset()
+    assert _drain(hands, node).blocked == progress.blocked
+    assert not [each for each in hands.plane.requests(since=since) if "eviction" in each.uri]
+    counts = {"disruptionsAllowed": 1, "currentHealthy": 2}
+    node.merge(f"{_BUDGETS}/{node.name}/status", {"status": counts})
+    hands.clock.passed += 5
+    assert _drain(hands, node).blocked == {}
+    assert node.is_told_to_end("guarded")
+
+
+def test_two_budgets_for_one_pod_are_a_refusal_though_the_server_says_201(hands: Hands, node: Busy) -> None:
+    labels = {"app": node.name}
+    node.budget(f"{node.name}-a", labels, disruptionsAllowed=1, currentHealthy=2)
+    node.budget(f"{node.name}-b", labels, disruptionsAllowed=1, currentHealthy=2)
+    node.add("guarded", labels=labels)
+    (words,) = _drain(hands, node).blocked.values()
+    assert "more than one PodDisruptionBudget" in words
+    assert not node.is_told_to_end("guarded")
+
+
+def test_a_pod_of_a_namespace_that_ends_is_waited_for(hands: Hands, node: Busy, apiserver: ControlPlane) -> None:
+    name = f"ending-{node.name}"
+    apiserver.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "busy", "namespace": name}},
+    )
+    node.add("job", namespace=name)
+    node.admin.ask("DELETE", f"/api/v1/namespaces/{name}")
+    assert _drain(hands, node) == DrainProgress(left=(f"{name}/{node.name}-job",), blocked={})
+
+
+_FACTS = NodeFacts(
+    name="n",
+    uid="u",
+    resource_version="1",
+    created_at="2026-11-29T10:00:00Z",  # type: ignore[arg-type] # of no account here
+    instance=None,
+    provider_instance=None,
+    provider_id="",
+    labels={},
+    annotations={},
+    taints=(Taint(key="chipwarden.io/unhealthy", value="dead", effect="NoSchedule"),),
+    unschedulable=True,
+    conditions={},
+    boot="",
+    ready=True,
+    deleting=False,
+)
+
+
+def _list(*names: str) -> bytes:
+    items = [
+        {"metadata": {"name": name, "namespace": "x", "uid": name}, "status": {"phase": "Running"}} for name in names
+    ]
+    return whole(200, json.dumps({"items": items, "metadata": {}}).encode())
+
+
+def _status(code: int, message: str, *, cause: str | None = None, **headers: str) -> bytes:
+    details = {"causes": [{"reason": cause, "message": message}]} if cause else {}
+    body = {"kind": "Status", "status": "Failure", "message": message, "details": details, "code": code}
+    return whole(code, json.dumps(body).encode(), **headers)
+
+
+@pytest.fixture
+def server() -> Iterator[FaultProxy]:
+    with FaultProxy() as server:
+        yield server
+
+
+@pytest.fixture
+def alone(server: FaultProxy, apiserver: ControlPlane) -> Iterator[Hands]:
+    """Hands whose server says what a test wants."""
+    hands = Hands(apiserver, kubeconfig=apiserver.kubeconfig_for("x", url=server.url))
+    yield hands
+    hands.close()
+
+
+@pytest.mark.parametrize("code", [404, 409])
+def test_a_pod_that_went_meanwhile_is_no_refusal(server: FaultProxy, alone: Hands, code: int) -> None:
+    server.will(says(_list("a", "b")), says(_status(code, "not found")), says(_status(201, "")))
+    assert alone.nodes.drain(_FACTS) == DrainProgress(left=("x/a", "x/b"), blocked={})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _status(403, "admission webhook denied the request: ask the scheduler first"),
+        _status(400, "denied the request: ask the scheduler first"),
+        _status(504, "couldn't update PodDisruptionBudget due to conflicts"),
+        _status(500, "etcd said no"),
+    ],
+)
+def test_a_refusal_about_one_pod_does_not_hold_up_the_others(server: FaultProxy, alone: Hands, answer: bytes) -> None:
+    server.will(says(_list("a", "b")), says(answer), says(whole(201, b'{"kind":"Status","status":"Success"}')))
+    progress = alone.nodes.drain(_FACTS)
+    assert progress.left == ("x/a", "x/b")
+    assert set(progress.blocked) == {"x/a"}
+    assert [each.path.split("/")[-2] for each in server.requests("POST")] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _status(429, "Too many requests, please try again later."),
+        _status(503, "apiserver is shutting down"),
+        whole(502, b"<html>Bad Gateway</html>"),
+        whole(500, b"oops"),
+        whole(403, b"<html>who are you</html>"),
+    ],
+)
+def test_an_api_server_in_trouble_is_not_asked_about_each_pod(server: FaultProxy, alone: Hands, answer: bytes) -> None:
+    server.will(says(_list("a", "b")), says(answer))
+    with pytest.raises(PortError) as caught:
+        alone.nodes.drain(_FACTS)
+    assert caught.value.denied is None
+    assert len(server.requests("POST")) == 1
+
+
+def test_a_right_that_is_lacking_is_named(server: FaultProxy, alone: Hands) -> None:
+    words = (
+        'pods "a" is forbidden: User "u" cannot create resource "pods/eviction" in API group "" in the namespace "x"'
+    )
+    server.will(says(_list("a")), says(_status(403, words)))
+    with pytest.raises(PortError) as caught:
+        alone.nodes.drain(_FACTS)
+    assert caught.value.denied == "create pods/eviction"
+
+
+def test_a_budget_that_asks_for_patience_gets_it(server: FaultProxy, alone: Hands) -> None:
+    busy = _status(429, "still being processed", cause="DisruptionBudget", Retry_After="10")
+    server.will(says(_list("a")), says(busy), says(_list("a")), says(_list("a")), says(_status(404, "")))
+    alone.nodes.drain(_FACTS)
+    alone.clock.passed += 9
+    assert alone.nodes.drain(_FACTS).blocked == {"x/a": "still being processed"}
+    alone.clock.passed += 2
+    assert alone.nodes.drain(_FACTS).blocked == {}
+    assert len(server.requests("POST")) == 2
+    assert alone.drain._refused == {}
+
+
+def test_evictions_of_one_pass_end(server: FaultProxy, alone: Hands) -> None:
+    def slowly(client: Any, _: Any) -> bool:
+        alone.clock.passed += 6
+        client.sendall(_status(429, "no", cause="DisruptionBudget"))
+        return True
+
+    server.will(says(_list("a", "b", "c", "d")))
+    server.always(slowly)
+    assert alone.nodes.drain(_FACTS).left == ("x/a", "x/b", "x/c", "x/d")
+    assert len(server.requests("POST")) == 2, "after 12 s nobody is asked any more"
+
+
+def test_a_node_with_hundreds_of_pods_is_read_in_parts(server: FaultProxy, alone: Hands) -> None:
+    parts = [_list("a", "b").replace(b"{}}", b'{"continue": "a+b/c="}}'), _list("c")]
+    server.will(*(says(whole(200, each.partition(b"\r\n\r\n")[2])) for each in parts))
+    server.always(says(_status(404, "")))
+    assert alone.nodes.drain(_FACTS).left == ("x/a", "x/b", "x/c")
+    lists = [each.path for each in server.requests("GET")]
+    assert lists == [
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&limit=100",
+        "/api/v1/pods?fieldSelector=spec.nodeName%3Dn&limit=100&continue=a%2Bb%2Fc%3D",
+    ]
+
+
+@pytest.mark.parametrize("answer", [whole(200, b"<html>"), whole(200, b'{"items": 7}'), whole(403, b"{}")])
+def test_a_list_that_is_none_is_no_empty_node(server: FaultProxy, alone: Hands, answer: bytes) -> None:
+    server.will(says(answer))
+    with pytest.raises(PortError):
+        alone.nodes.drain(_FACTS)
+
+
+def test_a_list_that_breaks_off_or_never_ends_is_no_empty_node(server: FaultProxy, alone: Hands) -> None:
+    part = whole(200, b'{"items": null, "metadata": {"continue": "c"}}')
+    server.will(says(part), says(_status(410, "The provided continue parameter is too old")))
+    with pytest.raises(PortError, match="too old"):
+        alone.nodes.drain(_FACTS)
+    server.always(says(part))
+    with pytest.raises(PortError, match="without end"):
+        alone.nodes.drain(_FACTS)
+
+
+def test_no_answer_to_an_eviction_is_an_error(server: FaultProxy, alone: Hands) -> None:
+    server.will(says(_list("a")), lambda _client, _fetch: False)
+    with pytest.raises(PortError):
+        alone.nodes.drain(_FACTS)
