@@ -16,7 +16,7 @@ from runtime.vocabulary import Action, ClearsOn, Facility, FaultClass, Status
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
 # What Kubernetes takes as a condition type or reason (apimachinery validation, `qualifiedNameFmt`).
-ConditionName = Annotated[str, Meta(pattern=r"^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9_])?$", max_length=128)]
+ConditionName = Annotated[str, Meta(pattern=r"^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9_])?\Z", max_length=128)]
 _ANY_DEVICE = ("hostname", "instance-id", "action")  # fields that do not tell devices of one node apart
 
 
@@ -91,7 +91,7 @@ class ConditionDefault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The name of a rule set, for messages and `replay`."""
 
-    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$", max_length=63)]
+    name: Annotated[str, Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", max_length=63)]
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):

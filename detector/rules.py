@@ -6,6 +6,7 @@ load half a file.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -81,7 +82,7 @@ def load(text: bytes, origin: str) -> RuleSet:
     """
     document: Any = None
     try:
-        document = load_yaml(text)
+        document = _document(text)
         rule_set = _rule_set(document, text, origin)
         _check_conditions(rule_set)
         _check_rules(rule_set)
@@ -93,10 +94,24 @@ def load(text: bytes, origin: str) -> RuleSet:
     return rule_set
 
 
+def _document(text: bytes) -> Any:
+    """Read YAML; a file of node-problem-detector as JSON, whose escapes YAML does not all know."""
+    if text.lstrip().startswith(b"{"):
+        with contextlib.suppress(msgspec.DecodeError):
+            document = msgspec.json.decode(text)
+            if _is_npd(document):
+                return document
+    return load_yaml(text)
+
+
+def _is_npd(document: Any) -> bool:
+    return isinstance(document, dict) and "plugin" in document and "apiVersion" not in document
+
+
 def _rule_set(document: Any, text: bytes, origin: str) -> RuleSet:
     if document is None:
         raise RulesError("it is empty (wanted: a RuleSet, or a file of node-problem-detector)")
-    if isinstance(document, dict) and "plugin" in document and "apiVersion" not in document:
+    if _is_npd(document):
         return load_npd(text, origin)
     return msgspec.convert(document, RuleSet, dec_hook=decode_hook)
 

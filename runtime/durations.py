@@ -11,6 +11,7 @@ from typing import Any
 
 _WRITTEN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _ALLOWED = "allowed: a number and ms, s, m, h or d, such as 10s, 5m, 24h"
+_LONGEST_SECONDS = 1000 * 86400.0
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -37,7 +38,10 @@ class Duration:
         parts = _WRITTEN.findall(text)
         if not parts or "".join(number + unit for number, unit in parts) != text:
             raise ValueError(f"{text!r} is not a duration ({_ALLOWED})")
-        return cls(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+        seconds = sum(float(number) * _SECONDS[unit] for number, unit in parts)
+        if seconds > _LONGEST_SECONDS:
+            raise ValueError(f"{text!r} is too long (allowed: up to 1000d)")
+        return cls(seconds)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Duration) and self.seconds == other.seconds
@@ -56,8 +60,8 @@ class Duration:
             count = self.seconds / _SECONDS[unit]
             if count >= 1 and count == int(count):
                 return f"{int(count)}{unit}"
-        milliseconds = round(self.seconds * 1000, 3)
-        return f"{milliseconds:g}ms" if self.seconds else "0s"
+        milliseconds = f"{self.seconds * 1000:.3f}".rstrip("0").rstrip(".")
+        return f"{milliseconds}ms" if self.seconds else "0s"
 
 
 def decode_hook(wanted: type, value: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import math
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -90,4 +91,6 @@ def render(families: Iterable[Family]) -> bytes:
 
 
 def _number(value: float) -> str:
+    if not math.isfinite(value):
+        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
     return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(float(value))

@@ -12,6 +12,7 @@ from detector.matcher import Matcher
 from detector.model import ConditionDefault, Rule
 from detector.npd import NpdError, load
 from detector.patterns import compile_one
+from detector.rules import load as load_rules
 from runtime.durations import Duration
 from runtime.vocabulary import Action, ClearsOn, Facility, FaultClass
 from tests.detector.npd_files import made, shipped
@@ -271,3 +272,11 @@ def test_loading_raises_nothing_but_its_own_error(keys: dict[str, object], rule:
     except NpdError:
         return
     Matcher([rule_set])
+
+
+def test_a_file_may_escape_characters_as_json_does() -> None:
+    text = (
+        '{"plugin": "kmsg", "source": "s", "conditions": [{"type": "C", "reason": "R", "message": "\\ud83d\\ude80"}],'
+        ' "rules": [{"type": "permanent", "condition": "C", "reason": "Bad", "pattern": "bad"}]}'
+    )
+    assert load_rules(text.encode(), "x.json").conditions[0].message == "\U0001f680"

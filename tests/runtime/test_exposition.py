@@ -113,3 +113,9 @@ def test_any_text_and_number_comes_back_from_the_official_parser(
 
 def test_a_page_of_nothing_is_empty() -> None:
     assert render([]) == b""
+
+
+def test_a_value_that_is_no_number_is_written_as_prometheus_writes_it() -> None:
+    values = [float("inf"), float("-inf"), float("nan")]
+    page = render([single("a", "gauge", "A.", value) for value in values]).decode()
+    assert [line for line in page.splitlines() if line[0] != "#"] == ["a +Inf", "a -Inf", "a NaN"]
