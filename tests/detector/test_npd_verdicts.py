@@ -170,6 +170,20 @@ def test_records_from_before_the_lookback_do_not_count() -> None:
     assert len(matcher.batch([record(line, cut)])) == 1
 
 
+@pytest.mark.parametrize("escaped", ["", r"\x09"])
+def test_a_record_from_before_the_lookback_is_no_part_of_a_later_match(escaped: str) -> None:
+    matcher = Matcher([made(r"bad.*\nworse")], started_us=1000)
+    assert matcher.batch([record(f"bad{escaped}", 999), record("worse", 1000)]) == []
+    assert len(matcher.batch([record(f"bad{escaped}", 1001), record("worse", 1002)])) == 1
+
+
+def test_the_details_are_those_of_the_record_that_matches() -> None:
+    matcher = Matcher([made(r".*NEURON_HW_ERR=DMA_ERROR.*", r"a\nb")])
+    lines = [f"x NEURON_HW_ERR=DMA_ERROR nd-id={device}" for device in (1, 2)]
+    hits = matcher.batch([record(line) for line in lines])
+    assert [hit.findings[0].details["nd-id"] for hit in hits] == ["1", "2"]
+
+
 def test_without_lookback_only_what_comes_after_the_start_counts() -> None:
     matcher = Matcher([made("bad")], started_us=1000)
     assert [len(matcher.batch([record("bad", at_us)])) for at_us in (999, 1000)] == [0, 1]
