@@ -17,7 +17,7 @@ DURATIONS = "allowed: a number and ms, s, m, h or d, such as 10s, 5m, 24h"
 DISAGREE = (
     "rules with reason 'ChipBroken' disagree (condition, faultClass, action, clearsOn and threshold must be the same)"
 )
-NAME = r"^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9_])?\Z"
+NAME = r"^[A-Za-z]([A-Za-z0-9_,:.-]*[A-Za-z0-9_])?\\Z"  # as msgspec quotes it
 # What stands in the file, and the whole sentence that refuses it.
 REFUSED_TEXTS = (
     (b"", "it is empty (wanted: a RuleSet, or a file of node-problem-detector)"),
