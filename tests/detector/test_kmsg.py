@@ -237,7 +237,7 @@ def test_malformed_records_do_not_keep_it_from_finding_its_place() -> None:
 def test_a_device_that_gives_nothing_but_garbage_is_as_good_as_lost(after: int | None) -> None:
     made = KmsgReader("/dev/zero", after=after)
     made.open()
-    with pytest.raises(KmsgError, match="^/dev/zero cannot be read: what it gives are no kernel log records"):
+    with pytest.raises(KmsgError, match="/dev/zero cannot be read: what it gives are no kernel log records"):
         made.batch()
 
 
