@@ -6,13 +6,15 @@ import argparse
 import io
 import os
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from recovery.controls import ALL, NotDoneError
 from recovery.ports import PortError
-from recovery.settings import LAYERS
+from recovery.settings import LAYERS, Kubernetes
 from runtime.layers import SettingsError
 from runtime.pages import PagesError
+from runtime.rest import is_configured
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
@@ -66,7 +68,23 @@ def _start(arguments: argparse.Namespace) -> int:
         print(LAYERS.show(settings), end="")
         return 0
     command: Callable[[Settings, argparse.Namespace], int] = arguments.command
+    if command is not _run:
+        _check_place(settings)
     return command(settings, arguments)
+
+
+def _check_place(settings: Settings) -> None:
+    """Refuse to guess: a pause of this machine alone, taken for one of the cluster, would be worse than none.
+
+    Raises:
+        SettingsError: both may be meant.
+    """
+    unsaid = settings.kubernetes is Kubernetes.AUTO and not is_configured(os.environ)
+    if unsaid and Path("~/.kube/config").expanduser().exists():
+        raise SettingsError(
+            "kubernetes: is the cluster of ~/.kube/config meant, or this machine alone?"
+            " (allowed: --kubernetes on, --kubernetes off, or KUBECONFIG)"
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -145,16 +163,16 @@ def _ledger(settings: Settings, arguments: argparse.Namespace) -> int:
 
 
 def _pause(settings: Settings, arguments: argparse.Namespace) -> int:
-    from recovery.store import store  # noqa: PLC0415 - the same
+    from recovery.store import place, store  # noqa: PLC0415 - the same
 
     store(settings).pause(arguments.why)
-    print(f"paused; end it with: {NAME} resume")
+    print(f"paused: {place(settings)}; end it with: {NAME} resume")
     return 0
 
 
 def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
     from recovery.controls import resume_group  # noqa: PLC0415 - the same
-    from recovery.store import store  # noqa: PLC0415 - the same
+    from recovery.store import place, store  # noqa: PLC0415 - the same
 
     ledger = store(settings)
     if arguments.group is not None:
@@ -163,7 +181,8 @@ def _resume(settings: Settings, arguments: argparse.Namespace) -> int:
         return 0
     why = ledger.paused()
     ledger.resume()
-    print("recovery was not paused" if why is None else f"recovery goes on; it was paused: {why}")
+    was = "was not paused" if why is None else f"goes on, it was paused: {why}"
+    print(f"recovery of {place(settings)} {was}")
     return 0
 
 

@@ -50,3 +50,10 @@ def store(settings: Settings) -> Store:
     if is_online(settings):
         return KubeLedger(transport(), settings.namespace, SystemClock())
     return FileLedger(settings.state_dir, SystemClock())
+
+
+def place(settings: Settings) -> str:
+    """Say what a command was about."""
+    return (
+        f"the cluster, namespace {settings.namespace}" if is_online(settings) else f"this machine, {settings.state_dir}"
+    )
