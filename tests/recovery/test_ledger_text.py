@@ -88,7 +88,7 @@ def test_trimming_drops_only_what_it_may_and_twice_is_once(each: list[tuple[bool
         ('{"v": 2}', "version 2, where 1 is known"),
         ('{"v": 1, "reset": {"r": "2026-11-29T10:00:00"}}', "no zone"),
         ('{"v": 1', "truncated"),
-        ('{"x": ' + "[" * 5000, ""),
+        ('{"x": ' + "[" * 5000, "."),
     ],
 )
 def test_a_refusal_says_why(text: str, says: str) -> None:
