@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from recovery.autoscaling import AutoScaling
-from recovery.cloud import Rounds, Sdk
+from recovery.cloud import ROUND_SECONDS, Rounds, Sdk
 from tests.aws.clock import SteppedClock
 from tests.aws.player import REGION
-from tests.aws.surroundings import FOREIGN, Aws
+from tests.aws.surroundings import CONNECT, READ, ROUND, Aws, set_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-# A tenth of the defaults.
-CONNECT, READ, ROUND = 0.2, 0.5, 3.0
+    from collections.abc import Iterator
 
 
 @pytest.fixture
@@ -29,10 +26,7 @@ def clock() -> SteppedClock:
 def aws(clock: SteppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     """AWS, played by a clock that the test steps; this process finds it."""
     with Aws(clock, page=2) as played:
-        for name in FOREIGN:
-            monkeypatch.delenv(name, raising=False)
-        for name, value in played.env().items():
-            monkeypatch.setenv(name, value)
+        set_environment(monkeypatch, played)
         yield played
 
 
@@ -43,23 +37,26 @@ def counted() -> Counter[tuple[str, str]]:
 
 
 @pytest.fixture
-def make_sdk(counted: Counter[tuple[str, str]]) -> Callable[[], Sdk]:
-    """Make an SDK with a tenth of the default limits; it reads the environment at its first call."""
-
-    def make() -> Sdk:
-        return Sdk(
-            region=REGION,
-            counted=lambda operation, outcome: counted.update([(operation, outcome)]),
-            connect_seconds=CONNECT,
-            read_seconds=READ,
-        )
-
-    return make
+def cloud(request: pytest.FixtureRequest, counted: Counter[tuple[str, str]]) -> Iterator[AutoScaling]:
+    """The edge with its default limits, for tests that are not about time."""
+    request.getfixturevalue("aws")  # the environment first
+    yield from _edge(Sdk(region=REGION, counted=lambda *which: counted.update([which])), ROUND_SECONDS)
 
 
 @pytest.fixture
-def cloud(request: pytest.FixtureRequest, make_sdk: Callable[[], Sdk]) -> Iterator[AutoScaling]:
-    request.getfixturevalue("aws")  # the environment first
-    rounds = Rounds(make_sdk(), seconds=ROUND)
+def hasty_sdk(request: pytest.FixtureRequest) -> Sdk:
+    """An SDK with a tenth of the default limits."""
+    request.getfixturevalue("aws")
+    return Sdk(region=REGION, counted=lambda *_: None, connect_seconds=CONNECT, read_seconds=READ)
+
+
+@pytest.fixture
+def hasty(hasty_sdk: Sdk) -> Iterator[AutoScaling]:
+    """The edge with a tenth of the default limits."""
+    yield from _edge(hasty_sdk, ROUND)
+
+
+def _edge(sdk: Sdk, seconds: float) -> Iterator[AutoScaling]:
+    rounds = Rounds(sdk, seconds=seconds)
     yield AutoScaling(rounds)
     rounds.close()

@@ -7,7 +7,7 @@ wrong. Faults are written as text, so that a table of tests reads as one:
     rst, close      the connection ends, nothing was asked of AWS
     done:rst        AWS did what was asked, then the connection ends
     hang            no answer
-    drip            one byte of the true answer each half second, from its head on
+    drip            one byte of the true answer each tenth of a second, from its head on
     truncate        half of the true answer's body
     502html, 502doctype, 503empty, 200garbage, 200html     what load balancers and captive portals say
     err:400:Throttling   an error, in the words of the service's own protocol
@@ -24,6 +24,7 @@ import socket
 import threading
 import time
 from collections import defaultdict, deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tests.kubernetes.faults import Fault
 
 _LONGEST_SECONDS = 60.0
-_DRIP_SECONDS = 0.5
+_DRIP_SECONDS = 0.1
 _HOP = frozenset({"connection", "content-length", "transfer-encoding", "keep-alive"})
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
 _DOCTYPE = b"<!doctype html><p>Bad Gateway"
@@ -65,10 +66,16 @@ class AwsProxy:
 
     Args:
         upstream: host and port of the server behind it.
+
+    Attributes:
+        calls: what was asked.
+        remembers: give the first true answer to each action again, for tests that only count.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         self.calls: list[Call] = []
+        self.remembers = False
+        self._remembered: dict[str, bytes] = {}
         self._upstream = upstream
         self._next: dict[str, deque[str]] = defaultdict(deque)
         self._always: dict[str, str] = {}
@@ -131,9 +138,7 @@ class AwsProxy:
                 fault = self._fault(action)
                 self.calls.append(Call(action, parameters, fault, time.monotonic()))
 
-                def fetch(verb: str = verb, path: str = path, body: bytes = body, headers: Any = headers) -> bytes:
-                    return self._fetch(verb, path, body, headers)
-
+                fetch = partial(self._fetch, action, verb, path, body, headers)
                 if not _fault(fault, action.partition(":")[0])(client, fetch):
                     break
         self._clients.discard(client)
@@ -144,7 +149,14 @@ class AwsProxy:
                 return self._next[key].popleft()
         return self._always.get(action) or self._always.get(_ANY) or "pass"
 
-    def _fetch(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+    def _fetch(self, action: str, verb: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
+        if not self.remembers:
+            return self._ask(verb, path, body, headers)
+        if action not in self._remembered:
+            self._remembered[action] = self._ask(verb, path, body, headers)
+        return self._remembered[action]
+
+    def _ask(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
         with contextlib.closing(http.client.HTTPConnection(*self._upstream, timeout=_LONGEST_SECONDS)) as connection:
             connection.request(verb, path, body=body or None, headers=headers)
             answer = connection.getresponse()

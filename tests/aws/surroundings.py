@@ -20,8 +20,11 @@ from tests.aws.wording import spoken_by
 if TYPE_CHECKING:
     from typing import Self
 
+    import pytest
+
     from runtime.clock import Clock
 
+CONNECT, READ, ROUND = 0.2, 0.5, 3.0  # seconds: a tenth of the defaults
 _SERVICES = ("AUTO_SCALING", "CLOUDWATCH", "EC2", "STS")
 # What this machine or its user may have set, and a test must not see.
 FOREIGN = (
@@ -87,6 +90,14 @@ class Aws:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def set_environment(patch: pytest.MonkeyPatch, aws: Aws) -> None:
+    """Have this process find it."""
+    for name in FOREIGN:
+        patch.delenv(name, raising=False)
+    for name, value in aws.env().items():
+        patch.setenv(name, value)
 
 
 @functools.cache
