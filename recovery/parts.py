@@ -11,6 +11,8 @@ import socket
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
+import msgspec
+
 from recovery import api
 from recovery.autoscaling import AutoScaling
 from recovery.cloud import Rounds, Sdk
@@ -47,7 +49,12 @@ if TYPE_CHECKING:
     from runtime.rest import Rest
 
 _REGION_LABEL: Final = "topology.kubernetes.io/region"
+_NODES: Final = "/api/v1/nodes"
 _ENABLED: Final = {Enabled.TRUE: True, Enabled.FALSE: False, Enabled.DETECTOR: None}
+
+
+class _Nodes(msgspec.Struct):
+    items: tuple[Node, ...] = ()
 
 
 class Thread(Protocol):
@@ -64,7 +71,8 @@ class Parts(NamedTuple):
     """One of each port.
 
     Args:
-        threads: started before the first pass, closed in the reverse order after the last.
+        lease: behind `lead`; None = stand-alone.
+        threads: others that run beside the loop.
     """
 
     fleet: Fleet
@@ -74,6 +82,7 @@ class Parts(NamedTuple):
     cloud: Cloud
     karpenter: Karpenter
     points: Points
+    lease: Thread | None
     threads: tuple[Thread, ...]
 
 
@@ -118,7 +127,8 @@ def _cluster(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
         cloud=AutoScaling(Rounds(sdk, seconds=settings.cloud_round.seconds)),
         karpenter=KarpenterClaims(rest, ledger.now),
         points=points,
-        threads=(lease, events, points),
+        lease=lease,
+        threads=(events, points),
     )
 
 
@@ -137,6 +147,7 @@ def _alone(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
         cloud=AutoScaling(Rounds(sdk, seconds=settings.cloud_round.seconds)),
         karpenter=NoKarpenter(),
         points=points,
+        lease=None,
         threads=(points,),
     )
 
@@ -167,26 +178,27 @@ def _schedule(settings: Settings, *, zeros: bool) -> Schedule:
 
 
 def _region(settings: Settings, rest: Rest | None) -> str:
-    """Find out the Region: the setting, else the own Node's label, else the metadata service.
+    """Find out the Region: the setting, else a Node's label, else the metadata service.
 
     Raises:
         SettingsError: nobody knows it.
     """
-    found = settings.region or _region_of_node(settings.node_name, rest) or Imds().region()
+    found = settings.region or _region_of_cluster(settings.node_name, rest) or Imds().region()
     if not found:
         raise SettingsError(
-            "region: unknown; AWS_REGION is not set, the Node (NODE_NAME) has no label"
-            f" {_REGION_LABEL} that can be read, and the metadata service does not answer"
-            " (allowed: a name such as us-west-2)"
+            f"region: unknown; AWS_REGION is not set, no Node with the label {_REGION_LABEL} can be read, and the"
+            " metadata service does not answer (allowed: a name such as us-west-2)"
         )
     return found
 
 
-def _region_of_node(name: str, rest: Rest | None) -> str | None:
-    if not name or rest is None:
+def _region_of_cluster(name: str, rest: Rest | None) -> str | None:
+    """Read the own Node's label, or any Node's: a cluster is in one Region."""
+    if rest is None:
         return None
     try:
-        node = api.get(rest, f"/api/v1/nodes/{quote(name, safe='')}", Node)
+        nodes = [api.get(rest, f"{_NODES}/{quote(name, safe='')}", Node)] if name else []
+        nodes = nodes or list(api.get(rest, f"{_NODES}?limit=1", _Nodes).items)
     except PortError:
         return None
-    return (node.metadata.labels or {}).get(_REGION_LABEL)
+    return next((found for node in nodes if (found := (node.metadata.labels or {}).get(_REGION_LABEL))), None)

@@ -83,7 +83,7 @@ def _state(snapshot: Snapshot) -> Iterator[str]:
         yield f"breaker of {reason} is tripped: chipwarden-recovery reset-breaker {reason}"
     for group, why in snapshot.ledger.blocked_groups.items():
         yield f"group {group} is blocked ({why}): chipwarden-recovery resume --group {group}"
-    seen = ", ".join(f"{count} {state}" for state, count in snapshot.observations.items())
+    seen = ", ".join(f"{count} {state}" for state, count in snapshot.observations.items() if count)
     if seen:
         yield f"nodes: {seen}"
 
@@ -98,7 +98,7 @@ def _row(decision: Decision, now: datetime) -> tuple[str, ...]:
         decision.reason,
         decision.fault_class,
         decision.action,
-        decision.state or "",
+        f"would be {decision.state}" if decision.would and decision.state else decision.state or "",
         step,
         decision.why,
         when(decision.until, now),
