@@ -17,6 +17,7 @@ wrong. Faults are written as text, so that a table of tests reads as one:
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import json
 import re
@@ -171,6 +172,8 @@ def _read(headers: dict[str, str], body: bytes) -> tuple[str, dict[str, Any]]:
     scope = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
     service = scope[1] if scope else "sts"  # AssumeRoleWithWebIdentity is not signed
     service = {"monitoring": "cloudwatch"}.get(service, service)
+    if headers.get("Content-Encoding") == "gzip":  # the SDK compresses what is long
+        body = gzip.decompress(body)
     if target := headers.get("X-Amz-Target"):
         return f"{service}:{target.rpartition('.')[2]}", json.loads(body)
     parameters = dict(parse_qsl(body.decode(), keep_blank_values=True))

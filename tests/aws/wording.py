@@ -126,8 +126,9 @@ class _Wording:
         group = self._player.group(member.auto_scaling_group_name)
         if asked["ShouldDecrementDesiredCapacity"]:
             group.desired_capacity = (group.desired_capacity or 0) - 1
+        is_retained = member.lifecycle_state == "Terminating:Retained"
         activity = self._player.begin_terminating(member)
-        if member.lifecycle_state == "Terminating:Retained":
+        if is_retained:
             self._player.end(member)
         return ActionResult({"Activity": activity})
 
