@@ -82,6 +82,7 @@ def test_a_process_that_has_done_nothing_yet_shows_that(board: Board) -> None:
     assert not [key for key in values if key[0].endswith("_total")]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("snapshot", [Snapshot(), FULL])
 def test_promtool_accepts_the_page(board: Board, snapshot: Snapshot) -> None:
     board.end(snapshot)
