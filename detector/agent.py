@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from detector.health import NodeHealth
     from detector.matcher import Hit, Matcher
-    from detector.model import Announcement, State, View
+    from detector.model import Announcement, ClearRequest, State, View
     from detector.sight import Sight
     from detector.source import Source
     from runtime.clock import Clock
@@ -48,7 +48,7 @@ class Outlets(Protocol):
     def keep(self, state: State) -> None:
         """Keep what must survive a restart."""
 
-    def cleared_by_request(self) -> str | None:
+    def cleared_by_request(self) -> ClearRequest | None:
         """Ask whether an operator wants a fault cleared: a reason, `all`, or None."""
 
 
@@ -218,9 +218,9 @@ class Agent:
         if tick < self._look_for_clear:
             return
         self._look_for_clear = tick + _CLEAR_LOOKED_FOR_SECONDS
-        reason = self._outlets.cleared_by_request()
-        if reason is not None and not self.health.clear(reason, now):
-            _LOG.warning("nothing to clear", reason=reason)
+        request = self._outlets.cleared_by_request()
+        if request is not None and not self.health.clear(request.reason, now, left_at=request.left_at):
+            _LOG.warning("nothing to clear", reason=request.reason)
 
     def _publish(self, tick: float) -> None:
         if not self._caught_up and tick < self._started + _FIRST_PUBLISHED_SECONDS and self.sight.is_open:

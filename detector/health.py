@@ -44,6 +44,8 @@ class NodeHealth:
         self, catalog: Catalog, *, boot: str, instance: str | None, now: datetime, state: State | None = None
     ) -> None:
         rules = {rule.reason: rule for rule in catalog.rules}
+        self.revision = 0
+        self.has_news = False  # something to announce that was never announced before
         self.instance = instance or (state.instance if state else None)
         self._defaults = {default.type: default for default in catalog.conditions}
         self._boot = boot
@@ -53,8 +55,6 @@ class NodeHealth:
         self._problems = dict.fromkeys(rules, 0)
         self._foreign = 0
         self._blind: str | None = None
-        self.revision = 0
-        self.has_news = False  # something to announce that was never announced before
         self._untold: dict[Key, tuple[Finding, bytes, int, datetime]] = {}
         self._named: dict[Key, set[str | None]] = {}  # instances that lines named while our own id was unknown
         self._announcements: dict[str, Announcement] = {}
@@ -89,20 +89,15 @@ class NodeHealth:
         Returns:
             The keys of announcements made by this run that an earlier one has made already.
         """
-        for condition in conditions:
-            if condition.type not in self._defaults:
-                continue
+        for condition in (condition for condition in conditions if condition.type in self._defaults):
             self._conditions[condition.type] = condition
             self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
             if condition.status is Status.TRUE:
                 self._book.adopt(condition)
         if boot not in (None, self._boot):
             adopted = self._book.placeholders
-            self._end(
-                lambda fault: fault.clears_on is ClearsOn.REBOOT and fault.reason in adopted,
-                "the node was rebooted",
-                now,
-            )
+            rebooted = lambda fault: fault.clears_on is ClearsOn.REBOOT and fault.reason in adopted  # noqa: E731 - short
+            self._end(rebooted, "the node was rebooted", now)
         self._update(self._types(), now)
         told = {self._book.key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
         self._untold = {key: news for key, news in self._untold.items() if key not in told}
@@ -142,8 +137,7 @@ class NodeHealth:
             now: when a condition that changes by it changes.
         """
         ours = [finding for finding in hit.findings if not is_foreign(finding.details, self.instance)]
-        if len(ours) < len(hit.findings):
-            self._foreign += len(hit.records)
+        self._foreign += len(hit.records) if len(ours) < len(hit.findings) else 0
         told = self._was_told(last_at)
         for finding in ours:
             rule, key = finding.rule, self._book.key(finding)
@@ -163,9 +157,19 @@ class NodeHealth:
             if rule.condition and not active:
                 self._update([rule.condition], now)
 
-    def clear(self, reason: str, now: datetime) -> bool:
-        """End a fault because an operator says so; `all` ends every fault. Tell whether there was one."""
-        ended = self._end(lambda fault: reason in ("all", fault.reason), "an operator cleared it", now)
+    def clear(self, reason: str, now: datetime, *, left_at: datetime | None = None) -> bool:
+        """End faults because an operator says so, and tell whether there was one.
+
+        Args:
+            reason: theirs, or `all`.
+            now: aware UTC.
+            left_at: when that was said; faults that came later are not meant. None = just now.
+        """
+
+        def ends(fault: Fault) -> bool:
+            return reason in ("all", fault.reason) and (left_at is None or fault.first_at <= left_at)
+
+        ended = self._end(ends, "an operator cleared it", now)
         self._update(self._types(), now)
         return bool(ended)
 
@@ -194,7 +198,7 @@ class NodeHealth:
 
     @property
     def has_grown(self) -> bool:
-        """Whether a count that was announced has grown since."""
+        """Whether something is to be announced."""
         return bool(self._untold)
 
     @property

@@ -237,6 +237,18 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     pending: tuple[Pending, ...] = ()
 
 
+class ClearRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """An operator's request to end faults.
+
+    Args:
+        reason: of the faults, or `all`.
+        left_at: when it was made: it cannot mean what came later.
+    """
+
+    reason: str
+    left_at: datetime
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True):
     """The health of the node at one moment, for whoever publishes it.
 

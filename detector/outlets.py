@@ -12,8 +12,8 @@ from runtime import logs
 if TYPE_CHECKING:
     from detector.board import Board
     from detector.keeper import Keeper
-    from detector.model import Announcement, State, View
-    from detector.statefile import StateFile
+    from detector.model import Announcement, ClearRequest, State, View
+    from detector.requests import Requests
 
 _LOG = logs.get(__name__)
 
@@ -37,14 +37,14 @@ class AllOutlets:
     Args:
         board: the pages' source.
         keeper: the state file's writer.
-        file: the state directory, where requests to clear are left.
+        requests: requests to clear, left in the state directory.
     """
 
-    def __init__(self, *, board: Board, keeper: Keeper, file: StateFile) -> None:
+    def __init__(self, *, board: Board, keeper: Keeper, requests: Requests) -> None:
         self.publisher: Publisher | None = None  # None = stand-alone
         self._board = board
         self._keeper = keeper
-        self._file = file
+        self._requests = requests
 
     def show(self, view: View, read_at: float) -> None:
         """Show a view on the pages and to the API server.
@@ -73,11 +73,12 @@ class AllOutlets:
         """Bring what is outstanding to the API server and to disk, as far as that goes quickly."""
         if self.publisher is not None:
             self.publisher.close()
+        self._requests.close()
         self._keeper.close()
 
-    def cleared_by_request(self) -> str | None:
-        """Take a request to clear that was left in the state directory."""
-        return self._file.take_clear_request()
+    def cleared_by_request(self) -> ClearRequest | None:
+        """Take a request to clear, if one has been found by now."""
+        return self._requests.next()
 
 
 def _fields(announcement: Announcement) -> dict[str, object]:

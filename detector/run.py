@@ -17,6 +17,7 @@ from detector.keeper import Keeper
 from detector.kmsg import KmsgReader
 from detector.matcher import Matcher
 from detector.outlets import AllOutlets
+from detector.requests import Requests
 from detector.rulefiles import load_all
 from detector.settings import Kubernetes
 from detector.sight import Sight
@@ -70,7 +71,7 @@ def run(settings: Settings) -> None:
         published=not online,
         platform_repair=online and settings.accelerated_hardware_ready,
     )
-    outlets = AllOutlets(board=board, keeper=keeper, file=file)
+    outlets = AllOutlets(board=board, keeper=keeper, requests=Requests(file))
     agent = Agent(
         source=source,
         sight=sight,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from detector.model import State
+from detector.model import ClearRequest, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,15 +88,17 @@ class StateFile:
         except OSError as error:
             raise StateFileError(f"{self.path} cannot be written: {error.strerror}") from error
 
-    def take_clear_request(self) -> str | None:
-        """Take the request that `chipwarden-detector clear` left: a reason or `all`; None = there is none."""
+    def take_clear_request(self) -> ClearRequest | None:
+        """Take the request that `chipwarden-detector clear` left; None = there is none."""
         path = self._directory / _CLEAR_REQUEST
         try:
             text = _read_regular(path, _LONGEST_REQUEST_BYTES)
+            left_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
             path.unlink()
         except OSError:
             return None
-        return text.decode("utf-8", "replace").strip() or None
+        reason = text.decode("utf-8", "replace").strip()
+        return ClearRequest(reason=reason, left_at=left_at) if reason else None
 
     def leave_clear_request(self, reason: str) -> None:
         """Leave a request for the running detector, which takes it within 30 seconds.

@@ -13,6 +13,7 @@ from detector.keeper import Keeper
 from detector.matcher import Matcher
 from detector.model import State
 from detector.outlets import AllOutlets
+from detector.requests import Requests
 from detector.rulefiles import load_all
 from detector.sight import Sight
 from detector.statefile import StateFile
@@ -62,7 +63,7 @@ class Rig:
             sight=self.sight,
             matcher=Matcher(CATALOG.rule_sets),
             health=self.health,
-            outlets=AllOutlets(board=self.board, keeper=self.keeper, file=self.file),
+            outlets=AllOutlets(board=self.board, keeper=self.keeper, requests=Requests(self.file)),
             clock=self.clock,
             heartbeat_seconds=lambda: heartbeat_seconds,
         )

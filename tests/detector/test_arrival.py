@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from detector.arrival import OUR_MARK, arrive, predecessor_cleared
+from detector.arrival import arrive, predecessor_cleared
 from detector.model import NodeSeen, Owner, SeenCondition
-from runtime.vocabulary import Status
+from runtime.vocabulary import OUR_MARK, Status
 from tests.detector.builders import OURS, THEIRS, at
 
 _KIND = "NeuronHasError"

@@ -296,3 +296,12 @@ def test_a_fault_cleared_without_sight_leaves_it_unknown() -> None:
     sick.health.set_blind("end of file", at(40))
     sick.health.clear("all", at(50))
     assert sick.status() is Status.UNKNOWN
+
+
+def test_a_request_to_clear_does_not_mean_a_fault_that_came_after_it() -> None:
+    sick = node()
+    sick.say("broken", seconds=50)
+    assert not sick.health.clear("all", at(60), left_at=at(40))
+    assert sick.status() is Status.TRUE
+    assert sick.health.clear("all", at(60), left_at=at(50))
+    assert sick.status() is Status.FALSE

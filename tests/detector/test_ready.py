@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from detector.arrival import OUR_MARK
 from detector.ready import ready
 from detector.rulefiles import load_all
-from runtime.vocabulary import FaultClass, Status
+from runtime.vocabulary import OUR_MARK, FaultClass, Status
 from tests.detector.builders import OURS, Node, at, catalog, rule
 
 if TYPE_CHECKING:

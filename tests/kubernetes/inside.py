@@ -22,6 +22,7 @@ from detector.model import KernelMessage
 from detector.outlets import AllOutlets
 from detector.parse import to_record
 from detector.publisher import Publisher
+from detector.requests import Requests
 from detector.rulefiles import load_all
 from detector.sight import Sight
 from detector.statefile import StateFile
@@ -97,7 +98,7 @@ class Inside:
             published=False,
             platform_repair=says_ready,
         )
-        outlets = AllOutlets(board=self.board, keeper=self._keeper, file=file)
+        outlets = AllOutlets(board=self.board, keeper=self._keeper, requests=Requests(file))
         self.agent = Agent(
             source=source,
             sight=sight,
