@@ -34,7 +34,7 @@ _STATE = "/var/lib/chipwarden"
 _BOOT_ID = f"{_STATE}/boot_id"
 _CAP_SYSLOG = 1 << 34  # linux/capability.h
 _MEBIBYTE = 1 << 20
-_MOST_RESIDENT_BYTES = 58_000_000
+_MOST_RESIDENT_BYTES = 58 * _MEBIBYTE
 
 
 class Deployed:
