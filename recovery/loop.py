@@ -33,11 +33,13 @@ class Loop:
     Args:
         passes: the controller.
         board: shown to the pages.
+        after_failure_seconds: how long to wait after a pass that failed in a way that nobody has thought of.
     """
 
-    def __init__(self, passes: Passes, board: Board) -> None:
+    def __init__(self, passes: Passes, board: Board, *, after_failure_seconds: float = _AFTER_FAILURE_SECONDS) -> None:
         self._passes = passes
         self._board = board
+        self._after_failure_seconds = after_failure_seconds
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
@@ -65,6 +67,6 @@ class Loop:
             return self._passes.step()
         except Exception:  # noqa: BLE001 - whatever it was, the next pass starts from what is written down
             _LOG.exception("pass failed")
-            return _AFTER_FAILURE_SECONDS
+            return self._after_failure_seconds
         finally:
             self._board.end(self._passes.snapshot)
