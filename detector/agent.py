@@ -128,7 +128,7 @@ class Agent:
             wait = self._due - tick
             self.sight.busy_since = None
             ready = self._poll.poll(int(min(wait, _LONGEST_WAIT_SECONDS) * 1000) + 1 if wait > 0 else 0)
-            if any(fd == wake for fd, _ in ready):
+            if ready and (len(ready) > 1 or ready[0][0] == wake):
                 self.wake.clear()
         self._outlets.keep(self.health.state(self._source.last))
         self._source.close()

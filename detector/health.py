@@ -148,8 +148,7 @@ class NodeHealth:
                 continue
             self._problems[rule.reason] += lines
             total = self._book.count(key, finding, lines, first_at, last_at)
-            if self.instance is None:
-                names = self._named.setdefault(key, set())
+            if self.instance is None and len(names := self._named.setdefault(key, set())) <= _MOST_NAMES:
                 names.add(finding.details.get(INSTANCE_ID) if len(names) < _MOST_NAMES else None)
             if not told:
                 self.has_news = self.has_news or total == lines
@@ -198,7 +197,7 @@ class NodeHealth:
 
     @property
     def has_grown(self) -> bool:
-        """Whether something is to be announced."""
+        """Whether a count that was announced has grown since."""
         return bool(self._untold)
 
     @property
