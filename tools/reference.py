@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,6 +20,13 @@ from detector.settings import LAYERS, Settings
 from detector.sight import Sight
 from detector.statefile import StateFile
 from detector.web import Pages
+from recovery.board import Board as RecoveryBoard
+from recovery.decision import Kind, Why
+from recovery.model import Outcome, State
+from recovery.policy import Budget, Policy
+from recovery.settings import LAYERS as RECOVERY_LAYERS
+from recovery.settings import Settings as RecoverySettings
+from recovery.web import Pages as RecoveryPages
 from runtime.clock import SystemClock
 from runtime.durations import encode_hook
 from runtime.vocabulary import SHIPPED_RULE_SETS
@@ -26,13 +35,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from detector.model import Rule
+    from runtime.layers import Layers
+    from runtime.pages import Page
 
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "reference.md"
 
 
 def reference() -> str:
     """Write the whole page."""
-    return "\n".join([*_head(), *_settings(), *_reasons(), *_metrics()]) + "\n"
+    parts = [_head(), _settings("the detector", LAYERS, Settings()), _reasons(), _metrics("the detector", _detector())]
+    parts += [_settings("recovery", RECOVERY_LAYERS, RecoverySettings()), _keys(), _words()]
+    parts += [_metrics("recovery", RecoveryPages(RecoveryBoard(SystemClock())).metrics())]
+    return "\n".join(line for part in parts for line in part).rstrip("\n") + "\n"
 
 
 def _head() -> Iterator[str]:
@@ -42,20 +56,52 @@ def _head() -> Iterator[str]:
     yield ""
 
 
-def _settings() -> Iterator[str]:
-    yield "## Settings of the detector"
+def _settings(program: str, layers: Layers[Any], defaults: msgspec.Struct) -> Iterator[str]:
+    yield f"## Settings of {program}"
     yield ""
     yield "Defaults < YAML file (`--config`, `CHIPWARDEN_CONFIG`) < environment < flags."
     yield "An empty environment variable counts as not set."
     yield ""
     yield "| key | environment | flag | default | meaning |"
     yield "|---|---|---|---|---|"
-    defaults = msgspec.to_builtins(Settings(), enc_hook=encode_hook)
-    for field in LAYERS.fields:
-        value = defaults[field.key]
-        shown = ", ".join(value) if isinstance(value, (list, tuple)) else str(value).lower() if value != "" else ""
-        shown = str(value) if isinstance(value, str) else shown
-        yield f"| {field.key} | {', '.join(field.env)} | {field.flag} | {shown} | {field.about} |"
+    values = msgspec.to_builtins(defaults, enc_hook=encode_hook)
+    for field in layers.fields:
+        if field.env:  # the others are YAML only, and have tables of their own
+            shown = _shown(values[field.key])
+            yield f"| {field.key} | {', '.join(field.env)} | {field.flag} | {shown} | {field.about} |"
+    yield ""
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (list, tuple)):
+        return ", ".join(value)
+    return value if isinstance(value, str) else "" if value is None else str(value).lower()
+
+
+def _keys() -> Iterator[str]:
+    """Write the settings that are in the YAML file only; their meaning is what the code says of them."""
+    for title, struct in (("`policies`, each reason, and `default`", Policy), ("`budget`", Budget)):
+        yield f"## Keys of {title}"
+        yield ""
+        yield "In the YAML file only."
+        yield ""
+        yield "| key | default | meaning |"
+        yield "|---|---|---|"
+        values = msgspec.to_builtins(struct(), enc_hook=encode_hook)
+        abouts = dict(re.findall(r"^    (\w+): ((?:.|\n        )+)", inspect.getdoc(struct) or "", re.MULTILINE))
+        for field in msgspec.structs.fields(struct):
+            about = " ".join(abouts[field.name].split()).removesuffix(".").replace("None = ", "not set: ")
+            yield f"| {field.encode_name} | {_shown(values[field.encode_name])} | {about} |"
+        yield ""
+
+
+def _words() -> Iterator[str]:
+    yield "## Words of recovery"
+    yield ""
+    yield "docs/recovery.md tells what they mean."
+    yield ""
+    for title, words in (("States", State), ("Outcomes", Outcome), ("Why", Why), ("Kinds of ReplacementBlocked", Kind)):
+        yield f"- {title}: {', '.join(f'`{word}`' for word in words)}"
     yield ""
 
 
@@ -77,21 +123,25 @@ def _reason(rule: Rule) -> str:
     return f"| {rule.reason} | {rule.condition} | {rule.fault_class} | {rule.action} | {rule.clears_on} |"
 
 
-def _metrics() -> Iterator[str]:
-    yield "## Metrics of the detector"
+def _detector() -> Page:
+    source = KmsgReader("/dev/kmsg")
+    keeper = Keeper(StateFile("/nonexistent"))
+    board = Board(source=source, sight=Sight(source, SystemClock()), keeper=keeper, boot="", instance=None)
+    return Pages(board, load_all(["neuron"]), Settings()).metrics()
+
+
+def _metrics(program: str, page: Page) -> Iterator[str]:
+    yield f"## Metrics of {program}"
     yield ""
     yield "| name | type | meaning |"
     yield "|---|---|---|"
-    catalog = load_all(["neuron"])
-    source = KmsgReader("/dev/kmsg")
-    file = StateFile("/nonexistent")
-    board = Board(source=source, sight=Sight(source, SystemClock()), keeper=Keeper(file), boot="", instance=None)
-    page = Pages(board, catalog, Settings()).metrics().body.decode()
-    abouts = dict(line.split(" ", 3)[2:] for line in page.splitlines() if line.startswith("# HELP"))
-    for line in page.splitlines():
+    lines = page.body.decode().splitlines()
+    abouts = dict(line.split(" ", 3)[2:] for line in lines if line.startswith("# HELP"))
+    for line in lines:
         if line.startswith("# TYPE"):
             name, kind = line.split(" ")[2:]
             yield f"| {name} | {kind} | {abouts[name]} |"
+    yield ""
 
 
 if __name__ == "__main__":
