@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,7 @@ _LEFT_OUT = ("doc", "locale", "man")  # of /usr/share
 # Source: https://pip.pypa.io/en/stable/topics/configuration/ (read 2026-11-29), the later the stronger.
 _PIP_CONFIGURATION = (Path("/etc/pip.conf"), Path("~/.pip/pip.conf"), Path("~/.config/pip/pip.conf"))
 _BUILD_SECONDS = 600
+_YOUNG_SECONDS = 3600
 
 
 class BuildError(Exception):
@@ -55,8 +57,7 @@ def build() -> Path:
     base = _base()
     archive = _CACHE / f"chipwarden-{_digest(base)}.tar"
     if not archive.exists():
-        for old in _CACHE.glob("chipwarden-*.tar"):
-            old.unlink()
+        _sweep()
         with tempfile.TemporaryDirectory(prefix="chipwarden-buildah-", dir=_CACHE) as scratch:
             _Buildah(Path(scratch)).build(base, archive)
     return archive
@@ -115,6 +116,17 @@ def _base() -> Path:
         _run("mmdebstrap", *options, str(unfinished))
         unfinished.rename(path)
     return path
+
+
+def _sweep() -> None:
+    """Remove images of other sources, and what killed builds left; another run may still use what is younger."""
+    for old in _CACHE.glob("chipwarden-*"):
+        if time.time() - old.stat().st_mtime < _YOUNG_SECONDS:
+            continue
+        if old.is_dir():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
 
 
 def _digest(base: Path) -> str:
