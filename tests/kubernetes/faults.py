@@ -58,6 +58,17 @@ def says(answer: bytes) -> Fault:
     return fault
 
 
+def takes(seconds: float) -> Fault:
+    """Answer truly, but late."""
+
+    def fault(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
+        time.sleep(seconds)
+        client.sendall(fetch())
+        return True
+
+    return fault
+
+
 def resets_after(count: int) -> Fault:
     """Have the request done, send so many bytes of the true answer, then reset the connection."""
 

@@ -220,12 +220,17 @@ class OwnNode:
 
     def wait_for(self, status: str, kind: str = KIND, seconds: float = 10.0) -> dict[str, str]:
         """Wait until a condition has a status, and return it."""
+        return self.wait_until(lambda condition: condition["status"] == status, kind, seconds)
 
-        def is_so() -> dict[str, str] | None:
-            found = self.condition(kind)
-            return found if found.get("status") == status else None
+    def wait_until(
+        self, matches: Callable[[dict[str, str]], bool], kind: str = KIND, seconds: float = 10.0
+    ) -> dict[str, str]:
+        """Wait until a condition is as wanted, and return it."""
 
-        return until(is_so, seconds=seconds, what=f"{kind} {status}") or {}
+        def is_so() -> list[dict[str, str]]:
+            return [found for found in (self.condition(kind),) if found and matches(found)]
+
+        return until(is_so, seconds=seconds, what=f"{self.name}'s condition")[0]
 
     def watch(self, kind: str = KIND) -> Watch:
         """Watch a condition from now on."""

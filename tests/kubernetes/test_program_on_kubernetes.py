@@ -66,9 +66,8 @@ def test_a_fault_survives_the_death_of_the_detector(node: OwnNode) -> None:
         detector.write("DMA_ERROR", device=device)
     until(lambda: detector.faults() == {_DMA: 4})
     until(lambda: len(node.events(_DMA)) == 2)
-    before = until(lambda: "nd-id=2" in node.condition()["message"] and node.condition())
+    before = node.wait_until(lambda condition: "nd-id=2" in condition["message"])
     events = {event["metadata"]["name"] for event in node.events()}
-    assert before
     with node.watch() as watch:
         detector.kill()
         node.start()
@@ -100,10 +99,9 @@ def test_a_storm_is_brought_to_the_api_server_at_a_walking_pace(node: OwnNode) -
     assert time.monotonic() - begun < 12
     assert node.patches(mark) <= 12
     assert 20 <= len(node.asked(part="/events", since=mark)) <= 35
-    condition = until(lambda: (found := node.condition())["message"].startswith("NeuronHasError_SRAM") and found)
-    assert condition
+    condition = node.wait_until(lambda condition: condition["message"].endswith("more"))
     assert condition["status"] == "True"
-    assert condition["message"].endswith("more")
+    assert condition["message"].startswith("NeuronHasError_SRAM")
     assert len(condition["message"]) <= 1024
     assert len(detector.conditions()["faults"]) == 500
     assert _threads(node) == threads

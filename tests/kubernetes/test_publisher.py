@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.detector.process import until
-from tests.kubernetes.faults import FaultProxy, says, vanishes, whole
+from tests.kubernetes.faults import FaultProxy, says, takes, vanishes, whole
 from tests.kubernetes.inside import Inside
 from tests.kubernetes.ownnode import KIND, OwnNode
 
@@ -73,8 +73,7 @@ def test_a_second_device_is_named_too_and_the_transition_time_stays(
     first = node.wait_for("True")
     inside.advance(5)
     inside.say("DMA_ERROR", device=5)
-    second = until(lambda: (found := node.condition())["reason"] == _DMA and found)
-    assert second
+    second = node.wait_until(lambda condition: condition["reason"] == _DMA)
     assert second["lastTransitionTime"] == first["lastTransitionTime"]
     assert second["lastHeartbeatTime"] > first["lastHeartbeatTime"]
     assert "nd-id=0" in second["message"]
@@ -374,8 +373,12 @@ def test_events_that_are_refused_do_not_hold_up_conditions(
     assert node.events() == []
 
 
-def test_what_is_outstanding_is_sent_before_the_end(node: OwnNode, start: Callable[..., Inside]) -> None:
-    inside = start().settle()
+def test_what_is_outstanding_is_sent_before_the_end(
+    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
+) -> None:
+    inside = through().settle()
+    inside.advance(2)
+    proxy.will(takes(0.5), verb="PATCH")
     inside.say("DMA_ERROR")
     inside.__exit__()
     assert node.is_true()
@@ -389,4 +392,5 @@ def test_an_answer_that_is_no_node_is_an_error(
     inside = through()
     inside.say("DMA_ERROR")
     assert node.wait_for("True")
+    inside.settle()
     assert inside.board.why_not_ready() is None
