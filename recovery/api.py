@@ -26,7 +26,7 @@ _INVALID: Final = 422
 # nodes "a" is forbidden: User "system:serviceaccount:x:y" cannot get resource "nodes" in API group "" at ...
 _LACKS: Final = re.compile(r'cannot (\w+) resource "([^"]+)"')
 _OTHER_UID: Final = "metadata.uid: Invalid value"
-_LIST_SECONDS: Final = 60.0
+LIST_SECONDS: Final = 60.0
 _MOST_PARTS: Final = 1000
 
 
@@ -98,7 +98,7 @@ def get(rest: Rest, path: str, kind: type[_Kind]) -> _Kind:
     return decode(path, ask(rest, "GET", path), kind)
 
 
-def listed(rest: Rest, path: str, kind: type[_Kind], *, part: int) -> Iterator[_Kind]:
+def listed(rest: Rest, path: str, kind: type[_Kind], *, part: int, seconds: float = LIST_SECONDS) -> Iterator[_Kind]:
     """Yield the objects of a list; only one part of it is in memory at a time.
 
     Args:
@@ -106,11 +106,12 @@ def listed(rest: Rest, path: str, kind: type[_Kind], *, part: int) -> Iterator[_
         path: with or without a query.
         kind: of one object.
         part: how many objects are asked for at once.
+        seconds: how long all of it may take.
 
     Raises:
-        PortError: it cannot be read to its end, within a minute in all.
+        PortError: it cannot be read to its end in that time.
     """
-    deadline = time.monotonic() + _LIST_SECONDS
+    deadline = time.monotonic() + seconds
     query = f"{path}{'&' if '?' in path else '?'}limit={part}"
     more = ""
     for _ in range(_MOST_PARTS):

@@ -127,12 +127,12 @@ class KarpenterClaims:
         if len(found) > 1:
             names = ", ".join(claim.metadata.name for claim in found)
             raise PortError(f"the NodeClaims {names} have the same providerID {provider_id}")
-        for claim in found:
-            self._names[provider_id] = claim.metadata.name
-            if len(self._names) > _MOST_KNOWN:
-                self._names.popitem(last=False)
-            return claim
-        return None
+        if not found:
+            return None
+        self._names[provider_id] = found[0].metadata.name
+        if len(self._names) > _MOST_KNOWN:
+            self._names.popitem(last=False)
+        return found[0]
 
     def _is_there(self, name: str, provider_id: str) -> bool:
         try:

@@ -1,0 +1,245 @@
+"""A faulty node of a NodePool: what is in the way of its end, and that Karpenter ends it all the same when we ask."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from recovery.karpenter import KarpenterClaims, _Metadata, _NodeClaim
+from recovery.ledger import KubeLedger
+from recovery.ports import PortError
+from tests.detector.process import until
+from tests.karpenter.fleet import POOL
+from tests.kubernetes.overlay import MANIFESTS, NAMESPACE
+from tests.kubernetes.recovering import Hands, RunningClock, entry, rest_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from recovery.model import NodeFacts
+    from tests.karpenter.fleet import Fleet
+
+_TERMINATION = "karpenter.sh/nodeclaim-termination-timestamp"
+_SECONDS = 60.0
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def account(fleet: Fleet) -> Path:
+    """Recovery's account with the rights of the manifests, and no others."""
+    for name in ("namespace", "recovery-rbac"):
+        fleet.kubectl("apply", "-f", str(MANIFESTS / "base" / f"{name}.yaml"))
+    return fleet.kubeconfig_for(fleet.token("node-problem-detector", namespace=NAMESPACE))
+
+
+class Recovery(Hands):
+    """Recovery's hands, with its own account."""
+
+    def __init__(self, fleet: Fleet, account: Path) -> None:
+        super().__init__(fleet, kubeconfig=account)
+        self.ledger = KubeLedger(rest_for(fleet, kubeconfig=account), NAMESPACE, RunningClock())
+        self.claims = KarpenterClaims(self.rest, self.ledger.now)
+
+
+@pytest.fixture
+def recovery(fleet: Fleet, account: Path) -> Iterator[Recovery]:
+    recovery = Recovery(fleet, account)
+    yield recovery
+    recovery.close()
+
+
+class Job:
+    """Pods that share one node, and keep off those of other jobs.
+
+    Args:
+        fleet: where they run.
+        replicas: how many pods of a ReplicaSet.
+        guarded: a PodDisruptionBudget lets none of them go.
+        annotations: of each pod.
+    """
+
+    def __init__(
+        self, fleet: Fleet, *, replicas: int = 2, guarded: bool = False, annotations: dict[str, str] | None = None
+    ) -> None:
+        self.name = f"job-{next(_numbers)}"
+        self._fleet = fleet
+        labels = {"job": self.name}
+        other_jobs = [{"key": "job", "operator": "Exists"}, {"key": "job", "operator": "NotIn", "values": [self.name]}]
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": other_jobs}}
+        spec = {
+            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+            "containers": [
+                {"name": "x", "image": "none.invalid/x", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+            ],
+        }
+        template = {"metadata": {"labels": labels, "annotations": annotations or {}}, "spec": spec}
+        selector = {"matchLabels": labels}
+        objects: list[dict[str, Any]] = [
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": self.name},
+                "spec": {"replicas": replicas, "selector": selector, "template": template},
+            }
+        ]
+        if guarded:
+            budget = {"maxUnavailable": 0, "selector": selector}
+            metadata = {"name": self.name}
+            objects.append(
+                {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": budget}
+            )
+        fleet.apply(*objects)
+        self.replicas = replicas
+        until(lambda: len(self.pods()) == replicas, seconds=_SECONDS, what="the job runs")
+
+    def pods(self) -> dict[str, str]:
+        """Return its running pods and their nodes."""
+        found = self._fleet.get("pods", "-l", f"job={self.name}")["items"]
+        alive = (each for each in found if "deletionTimestamp" not in each["metadata"])
+        return {
+            each["metadata"]["name"]: each["spec"]["nodeName"] for each in alive if each["status"]["phase"] == "Running"
+        }
+
+    def node(self) -> str:
+        """Return the node that all of it is on."""
+        (node,) = set(self.pods().values())
+        return node
+
+    def wait_elsewhere(self, node: str) -> None:
+        """Return when all of it runs on another node."""
+
+        def is_elsewhere() -> bool:
+            nodes = list(self.pods().values())
+            return len(nodes) == self.replicas and node not in nodes
+
+        until(is_elsewhere, seconds=_SECONDS, what=f"{self.name} is not on {node}")
+
+    def delete(self) -> None:
+        """Delete it and give its node back."""
+        nodes = set(self.pods().values())
+        self._fleet.kubectl("delete", "deployment,pdb", self.name, "--ignore-not-found", "--wait=false")
+        self._fleet.kubectl("delete", "nodes", *nodes, "--wait=false")
+
+
+def _pool_nodes(fleet: Fleet) -> list[dict[str, Any]]:
+    return list(fleet.get("nodes", "-l", f"karpenter.sh/nodepool={POOL}")["items"])
+
+
+def _claims(fleet: Fleet, facts: NodeFacts) -> list[dict[str, Any]]:
+    found = fleet.get("nodeclaims")["items"]
+    return [each for each in found if each.get("status", {}).get("providerID") == facts.provider_id]
+
+
+def _wait_gone(fleet: Fleet, recovery: Recovery, facts: NodeFacts) -> None:
+    until(
+        lambda: recovery.claims.is_gone(facts.name, facts.provider_id), seconds=_SECONDS, what="the NodeClaim is gone"
+    )
+    assert _claims(fleet, facts) == []
+    until(
+        lambda: not fleet.get("nodes", f"--field-selector=metadata.name={facts.name}")["items"], what="so is its Node"
+    )
+
+
+def test_a_faulty_node_is_replaced_though_pods_hold_on_to_it(fleet: Fleet, recovery: Recovery) -> None:
+    guarded = Job(fleet, guarded=True, annotations={"karpenter.sh/do-not-disrupt": "true"})
+    name = guarded.node()
+    facts = recovery.nodes.read(name)
+    assert facts.nodepool == POOL
+    until(lambda: recovery.claims.size(POOL) == len(_pool_nodes(fleet)), seconds=_SECONDS, what="Karpenter has counted")
+    fenced = entry(node=name, uid=facts.uid, group=POOL, instance="", provider_id=facts.provider_id)
+    recovery.nodes.fence(facts, fenced)
+    progress = recovery.nodes.drain(recovery.nodes.read(name))
+    assert set(progress.left) == set(progress.blocked) == {f"default/{pod}" for pod in guarded.pods()}
+    assert not recovery.claims.is_gone(name, facts.provider_id)
+    recovery.claims.terminate(recovery.nodes.read(name))
+    _wait_gone(fleet, recovery, facts)
+    guarded.wait_elsewhere(name)
+    recovery.claims.terminate(facts)  # done already
+    assert recovery.claims.is_gone(name, facts.provider_id)
+    guarded.delete()
+
+
+def test_a_fenced_node_is_drained_to_a_new_one_first(fleet: Fleet, recovery: Recovery) -> None:
+    job = Job(fleet)
+    name = job.node()
+    facts = recovery.nodes.read(name)
+    recovery.nodes.fence(facts, entry(node=name, uid=facts.uid))
+    until(lambda: not recovery.nodes.drain(recovery.nodes.read(name)).left, seconds=_SECONDS, what="drained")
+    job.wait_elsewhere(name)
+    recovery.claims.terminate(recovery.nodes.read(name))
+    _wait_gone(fleet, recovery, facts)
+    job.delete()
+
+
+def test_an_end_that_somebody_else_began_and_that_stalls_is_helped_on(fleet: Fleet, recovery: Recovery) -> None:
+    guarded = Job(fleet, guarded=True)
+    name = guarded.node()
+    facts = recovery.nodes.read(name)
+    (claim,) = _claims(fleet, facts)
+    fleet.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
+    until(lambda: recovery.nodes.read(name).deleting, seconds=_SECONDS, what="Karpenter has begun")
+    stalls_until = time.monotonic() + 3
+    until(lambda: time.monotonic() > stalls_until or not _claims(fleet, facts))
+    assert _claims(fleet, facts), "without the annotation it waits for the budget"
+    recovery.claims.terminate(facts)
+    _wait_gone(fleet, recovery, facts)
+    guarded.wait_elsewhere(name)
+    guarded.delete()
+
+
+def test_the_annotation_is_written_once_and_never_later(fleet: Fleet, recovery: Recovery) -> None:
+    job = Job(fleet, replicas=1)
+    facts = recovery.nodes.read(job.node())
+    (claim,) = _claims(fleet, facts)
+    name = claim["metadata"]["name"]
+    fleet.kubectl("annotate", "nodeclaim", name, f"{_TERMINATION}=2020-01-01T00:00:00Z")
+    found = recovery.claims._find(facts.provider_id, POOL)
+    assert found is not None
+    recovery.claims._let_go(found)
+    assert _claims(fleet, facts)[0]["metadata"]["annotations"][_TERMINATION] == "2020-01-01T00:00:00Z"
+    for wrong in ("2100-01-01T00:00:00Z", "soon"):
+        fleet.kubectl("annotate", "--overwrite", "nodeclaim", name, f"{_TERMINATION}={wrong}")
+        found = recovery.claims._find(facts.provider_id, POOL)
+        assert found is not None
+        recovery.claims._let_go(found)
+        assert _claims(fleet, facts)[0]["metadata"]["annotations"][_TERMINATION].startswith("20")
+        assert wrong not in json.dumps(_claims(fleet, facts))
+    job.delete()
+
+
+def test_another_node_claim_of_that_name_is_never_touched(fleet: Fleet, recovery: Recovery) -> None:
+    job = Job(fleet, replicas=1)
+    facts = recovery.nodes.read(job.node())
+    (claim,) = _claims(fleet, facts)
+    stale = _NodeClaim(metadata=_Metadata(name=claim["metadata"]["name"], uid="another"))
+    for attempt in (recovery.claims._let_go, recovery.claims._delete):
+        with pytest.raises(PortError) as caught:
+            attempt(stale)
+        assert caught.value.conflict
+    (after,) = _claims(fleet, facts)
+    assert _TERMINATION not in after["metadata"].get("annotations", {})
+    assert "deletionTimestamp" not in after["metadata"]
+    gone = _NodeClaim(metadata=_Metadata(name="no-such-claim", uid="another"))
+    recovery.claims._let_go(gone)
+    recovery.claims._delete(gone)
+    job.delete()
+
+
+def test_what_is_no_node_of_karpenters_has_no_claim(fleet: Fleet, recovery: Recovery) -> None:
+    fleet.create_node("of-a-group", provider_id="aws:///us-east-2b/i-0123456789abcdef0")
+    facts = recovery.nodes.read("of-a-group")
+    recovery.claims.terminate(facts)
+    assert recovery.claims.is_gone("of-a-group", facts.provider_id)
+    with pytest.raises(PortError) as caught:
+        recovery.claims.size("no-such-pool")
+    assert caught.value.gone
+    fleet.create_node("without-provider")
+    with pytest.raises(PortError, match="providerID"):
+        recovery.claims.terminate(recovery.nodes.read("without-provider"))
+    with pytest.raises(PortError, match="providerID"):
+        recovery.claims.is_gone("without-provider", "")
