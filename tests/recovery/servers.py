@@ -112,3 +112,10 @@ def floods(connection: socket.socket) -> None:
     connection.sendall(http(b"", length=-1))
     for _ in range(400):
         connection.sendall(b"x" * 65_536)
+
+
+def endless(connection: socket.socket) -> None:
+    """Send blanks for as long as somebody takes them."""
+    connection.sendall(http(b"", kind="application/json", length=-1))
+    while True:
+        connection.sendall(b" " * (1 << 20))
