@@ -19,21 +19,30 @@ RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca.pem \
     bin/python -m pip install --quiet --no-cache-dir --no-compile --no-deps --require-hashes --only-binary=:all: \
     --requirement /tmp/run.txt
-# The asynchronous client and the generated API classes, 64 MB without bytecode, are never imported: see runtime/rest.py.
+# Never imported: the asynchronous client and the generated API classes, 64 MB without bytecode (see runtime/rest.py); boto3
+# around botocore; and the descriptions of some 400 services of which recovery calls four.
 RUN rm -r lib/python3*/site-packages/kubernetes/aio lib/python3*/site-packages/kubernetes/client/api/*_api.py \
-    && bin/python -m pip uninstall --quiet --yes setuptools pip \
+    && cd lib/python3*/site-packages/botocore/data \
+    && find . -mindepth 1 -maxdepth 1 -type d ! -name autoscaling ! -name cloudwatch ! -name ec2 ! -name sts -exec rm -r {} + \
+    && find ec2 -mindepth 1 -maxdepth 1 ! -name 2016-11-15 -exec rm -r {} + \
+    && cd /opt/chipwarden \
+    && bin/python -m pip uninstall --quiet --yes boto3 s3transfer setuptools pip \
     && find bin -mindepth 1 ! -name 'python*' -delete
 COPY runtime /tmp/code/runtime
 COPY detector /tmp/code/detector
+COPY recovery /tmp/code/recovery
 # Bytecode is made here and never checked against its source again: where it runs, the root file system is read-only.
 # The last line fails the build if BASE lacks a library or program.
 RUN mv /tmp/code/* lib/python3*/site-packages/ \
-    && for program in detector; do \
+    && for program in detector recovery; do \
          printf '#!/opt/chipwarden/bin/python\nimport sys\nfrom %s.__main__ import main\nsys.exit(main())\n' $program \
            > bin/chipwarden-$program && chmod 755 bin/chipwarden-$program; \
        done \
     && bin/python -m compileall -q -f --invalidation-mode unchecked-hash lib \
-    && bin/chipwarden-detector rules check neuron > /dev/null && setpriv --version > /dev/null
+    && bin/chipwarden-detector rules check neuron > /dev/null && setpriv --version > /dev/null \
+    && bin/chipwarden-recovery run --print-settings > /dev/null \
+    && bin/python -c "from botocore.session import Session; [Session().create_client(each, 'us-east-1') \
+       for each in ('autoscaling', 'cloudwatch', 'ec2', 'sts')]"
 
 FROM ${BASE}
 LABEL org.opencontainers.image.title="Chipwarden" \

@@ -19,6 +19,7 @@ MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 COMPONENTS = sorted(path.parent.name for path in MANIFESTS.glob("components/*/kustomization.yaml"))
 NAMESPACE = "neuron-healthcheck-system"
 DAEMON_SET = "node-problem-detector"
+RECOVERY = "chipwarden-recovery"  # its Deployment
 ACCOUNT = "chipwarden-detector"
 USER = f"system:serviceaccount:{NAMESPACE}:{ACCOUNT}"
 # Not the Prometheus operator's own: only the fields that ours uses, so that a misspelt one is refused.
@@ -56,6 +57,13 @@ def patch_environment(**variables: str) -> dict[str, str]:
     return {
         "patch": json.dumps({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata, "spec": spec}),
     }
+
+
+def patch_replicas(replicas: int) -> dict[str, str]:
+    """Return a kustomize patch that sets how often recovery runs."""
+    metadata = {"name": RECOVERY, "namespace": NAMESPACE}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": {"replicas": replicas}}
+    return {"patch": json.dumps(body)}
 
 
 def daemon_set(plane: Client, overlay: Path) -> dict[str, Any]:

@@ -88,14 +88,17 @@ class Deployed:
 
 @pytest.fixture(scope="module")
 def deployed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
-    """Deploy the image by `kubectl apply -k`; all that differs from a user's cluster is where the boot id is read."""
+    """Deploy the image by `kubectl apply -k`, without recovery, which would fence the only node of this cluster.
+
+    All else that differs from a user's cluster is where the boot id is read.
+    """
     dockerfile.import_into(cluster)
     kernellog.empty()
     state = cluster.node.path(_STATE)
     state.mkdir(exist_ok=True)
     cluster.node.path(_BOOT_ID).write_text(f"{uuid.uuid4()}\n")
     cluster.kubectl("label", "node", NAME, "node.kubernetes.io/instance-type=trn2.48xlarge", "--overwrite")
-    patches = [overlay.patch_environment(CHIPWARDEN_BOOT_ID_FILE=_BOOT_ID)]
+    patches = [overlay.patch_environment(CHIPWARDEN_BOOT_ID_FILE=_BOOT_ID), overlay.patch_replicas(0)]
     folder = overlay.write(tmp_path_factory.mktemp("overlay"), patches=patches)
     cluster.kubectl("apply", "-k", str(folder))
     deployed = Deployed(cluster)

@@ -12,11 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from runtime.vocabulary import VERSION
-from tests.kubernetes import dockerfile
+from runtime.vocabulary import RECOVERY_METRICS, VERSION
+from tests.kubernetes import dockerfile, overlay
 from tests.kubernetes.client import KubectlError
+from tests.kubernetes.node import NAME
+from tests.kubernetes.overlay import NAMESPACE, RECOVERY
+from tests.kubernetes.process import wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tests.kubernetes.cluster import Cluster
@@ -87,8 +91,10 @@ def test_nothing_of_the_build_is_left(image: Image) -> None:
     programs = {name.rpartition("/")[2] for name in {*image.base, *image.ours} if "/bin/" in f"/{name}"}
     assert not programs & {"cc", "gcc", "g++", "ld", "as", "make", "pip", "pip3", "apt", "apt-get", "curl", "wget"}
     packages = {name.split("/site-packages/")[1].split("/")[0] for name in image.ours if "/site-packages/" in name}
-    assert {"runtime", "detector"} <= packages
-    assert not packages & {"pip", "setuptools", "tests", "mypy", "pytest"}
+    assert {"runtime", "detector", "recovery", "botocore", "prometheus_client"} <= packages
+    assert not packages & {"pip", "setuptools", "tests", "mypy", "pytest", "boto3", "moto"}
+    services = {name.split("/botocore/data/")[1].split("/")[0] for name in image.ours if "/botocore/data/" in name}
+    assert {each for each in services if not each.endswith(".json")} == {"autoscaling", "cloudwatch", "ec2", "sts"}
 
 
 def test_every_module_is_compiled_and_never_checked_again(image: Image) -> None:
@@ -124,13 +130,22 @@ def _runs(*command: str) -> bool:
     return not subprocess.run(command, check=False, capture_output=True).returncode
 
 
-def test_it_runs_without_root_rights_and_a_writable_disk(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["chipwarden-detector", "rules", "check", "neuron", "nvidia", "amd", "gaudi", "efa"],
+        ["chipwarden-recovery", "run", "--help"],
+        ["chipwarden-recovery", "run", "--print-settings"],
+    ],
+    ids=lambda command: "-".join(command[:3]),
+)
+def test_it_runs_without_root_rights_and_a_writable_disk(cluster: Cluster, command: list[str]) -> None:
     dockerfile.import_into(cluster)
     container = {
         "name": "check",
         "image": dockerfile.NAME,
         "imagePullPolicy": "Never",
-        "args": ["rules", "check", "neuron", "nvidia", "amd", "gaudi", "efa"],
+        "command": command,
         "securityContext": {
             "runAsNonRoot": True,
             "readOnlyRootFilesystem": True,
@@ -145,4 +160,54 @@ def test_it_runs_without_root_rights_and_a_writable_disk(cluster: Cluster) -> No
     except KubectlError as error:
         raise AssertionError(f"{error}\n{cluster.kubectl('logs', 'check')}") from error
     finally:
-        cluster.kubectl("delete", "pod", "check", "--wait=false")
+        cluster.kubectl("delete", "pod", "check", "--grace-period=1")
+
+
+@pytest.fixture(scope="module")
+def recovering(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Deploy by `kubectl apply -k`; no node has an accelerator, so that recovery alone runs."""
+    dockerfile.import_into(cluster)
+    cluster.kubectl("label", "node", NAME, "topology.kubernetes.io/region=us-west-2")  # as a cloud controller does
+    cluster.kubectl("apply", "-k", str(overlay.write(tmp_path_factory.mktemp("overlay"))))
+    try:
+        rollout = ("rollout", "status", f"deploy/{RECOVERY}", "-n", NAMESPACE, "--timeout=110s")
+        cluster.kubectl(*rollout, timeout_seconds=120)
+        yield cluster
+    finally:
+        cluster.kubectl("delete", "deployment", RECOVERY, "-n", NAMESPACE, "--cascade=foreground")
+        cluster.kubectl("delete", "daemonset", overlay.DAEMON_SET, "-n", NAMESPACE, "--cascade=foreground")
+        cluster.kubectl("delete", "configmap,lease", "--all", "-n", NAMESPACE)
+        cluster.kubectl("label", "node", NAME, "topology.kubernetes.io/region-")
+
+
+def _pages(cluster: Cluster) -> list[str]:
+    """Read the metrics of recovery's pods, through the API server."""
+    pods = cluster.get("pods", "-n", NAMESPACE, "-l", f"app={RECOVERY}")["items"]
+    names = [each["metadata"]["name"] for each in pods]
+    base = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    return [cluster.kubectl("get", "--raw", f"{base}/{name}:20258/proxy/metrics") for name in names]
+
+
+def test_recovery_is_ready_twice_and_one_leads(recovering: Cluster) -> None:
+    status = recovering.get("deployment", RECOVERY, "-n", NAMESPACE)["status"]
+    assert (status["readyReplicas"], status.get("unavailableReplicas", 0)) == (2, 0)
+
+    def leaders() -> list[bool]:
+        return sorted(f"{RECOVERY_METRICS}leader 1" in page.splitlines() for page in _pages(recovering))
+
+    wait_until(lambda: leaders() == [False, True], seconds=40, what="one of two leads")
+    restarts = [
+        container["restartCount"]
+        for pod in recovering.get("pods", "-n", NAMESPACE, "-l", f"app={RECOVERY}")["items"]
+        for container in pod["status"]["containerStatuses"]
+    ]
+    assert restarts == [0, 0]
+
+
+def test_an_operator_runs_its_commands_in_its_pod(recovering: Cluster) -> None:
+    def run(*arguments: str) -> str:
+        return recovering.kubectl("exec", "-n", NAMESPACE, f"deploy/{RECOVERY}", "--", RECOVERY, *arguments)
+
+    assert json.loads(run("ledger", "--output", "json"))
+    assert "paused" in run("pause", "a test")
+    assert "a test" in run("resume")
