@@ -62,7 +62,7 @@ def machine(place: Place) -> Machine:
     group = place.aws.player.make_group(3, launch_seconds=0.3, terminate_seconds=0.3)
     made = place.machine(place.aws.player.instances(group)[1])
     made.start("--enable-recovery", "true")
-    made.list()
+    made.announce()
     place.set_fleet(1)
     return made
 
