@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from detector.settings import LAYERS
-from runtime.vocabulary import ACCELERATED_HARDWARE_READY
+from runtime.vocabulary import (
+    ACCELERATED_HARDWARE_READY,
+    RECOVERY_ANNOTATION,
+    SCALE_DOWN_ANNOTATION,
+    UNHEALTHY_TAINT,
+)
 from tests.kubernetes import overlay
 from tests.kubernetes.client import KubectlError
-from tests.kubernetes.overlay import COMPONENTS, DAEMON_SET, MANIFESTS, NAMESPACE
+from tests.kubernetes.overlay import ACCOUNT, COMPONENTS, DAEMON_SET, MANIFESTS, NAMESPACE, RECOVERY
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +50,34 @@ def _settings(found: dict[str, Any]) -> Any:
     parser = argparse.ArgumentParser()
     LAYERS.add_flags(parser)
     return LAYERS.resolve(parser.parse_args([]), overlay.environment(found))
+
+
+def test_one_command_brings_both_programs(plane: ControlPlane) -> None:
+    for name, account in ((f"daemonset/{DAEMON_SET}", ACCOUNT), (f"deployment/{RECOVERY}", "node-problem-detector")):
+        found = plane.get(name, "-n", NAMESPACE)
+        assert found["spec"]["template"]["spec"]["serviceAccountName"] == account
+        assert plane.get("serviceaccount", account, "-n", NAMESPACE)
+    assert plane.get("poddisruptionbudget", RECOVERY, "-n", NAMESPACE)["spec"]["minAvailable"] == 1
+
+
+def test_the_policies_do_not_keep_recovery_from_its_work(plane: ControlPlane) -> None:
+    plane.create_node("manifests-fenced")
+    user = f"--as=system:serviceaccount:{NAMESPACE}:node-problem-detector"
+    annotations = {SCALE_DOWN_ANNOTATION: "true", RECOVERY_ANNOTATION: "{}"}
+    taint = {"key": UNHEALTHY_TAINT, "value": "dead", "effect": "NoSchedule"}
+    fence = {"metadata": {"annotations": annotations}, "spec": {"unschedulable": True, "taints": [taint]}}
+    plane.kubectl("patch", "node", "manifests-fenced", user, "-p", json.dumps(fence))
+    assert plane.get("node", "manifests-fenced")["spec"]["unschedulable"]
+    event = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "manifests-fenced", "namespace": "default"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Node", "name": "manifests-fenced"},
+        "reason": "Fenced",
+    }
+    plane.kubectl("create", "-f", "-", user, stdin=json.dumps(event))
+    with pytest.raises(KubectlError, match="cannot delete"):
+        plane.kubectl("delete", "node", "manifests-fenced", user)
 
 
 def test_a_second_apply_changes_nothing(plane: ControlPlane) -> None:
