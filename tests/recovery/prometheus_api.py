@@ -44,6 +44,13 @@ class Scraped:
     twins: int = 1
 
 
+class _Quiet(ThreadingHTTPServer):
+    """Says nothing of a client that was killed in the middle of an answer."""
+
+    def handle_error(self, *_: object) -> None:
+        return
+
+
 class PrometheusApi:
     """The server.
 
@@ -58,7 +65,7 @@ class PrometheusApi:
         self.tamper: Callable[[str, dict[str, Any]], dict[str, Any]] = lambda _name, answer: answer
         self.clock: Callable[[], float] = time.time
         self._names = {query: name for name, query in queries(selector)._asdict().items()}
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = _Quiet(("127.0.0.1", 0), self._handler())
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
