@@ -25,7 +25,6 @@ from recovery.scrape import PagesFleet
 from runtime.durations import Duration
 from runtime.rest import Rest
 from tests.aws.player import REGION
-from tests.aws.surroundings import CONNECT, READ, ROUND
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from recovery.ports import Fleet
     from tests.chain.place import Place
 
+CONNECT, READ, ROUND = 0.2, 0.5, 3.0  # seconds for AWS: a tenth of the defaults
 WHOLE = 1.0  # seconds that the API server has for an answer
 
 
