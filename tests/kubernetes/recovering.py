@@ -6,6 +6,7 @@ It must not stand in for anything of recovery's own.
 from __future__ import annotations
 
 import itertools
+import json
 import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,24 @@ def rest_for(plane: Client, *, kubeconfig: Path | None = None, whole_seconds: fl
     """
     environ = {"KUBECONFIG": str(kubeconfig or plane.kubeconfig)}
     return Rest(counted=lambda _verb, _code: None, environ=environ, whole_seconds=whole_seconds)
+
+
+def rest_to(url: str, folder: Path) -> Rest:
+    """Make a transport to a stand-in.
+
+    Args:
+        url: where it listens.
+        folder: for the kubeconfig.
+    """
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(config))
+    return Rest(counted=lambda _verb, _code: None, environ={"KUBECONFIG": str(path)})
 
 
 def entry(**changes: Any) -> Entry:

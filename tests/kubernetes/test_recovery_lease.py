@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from recovery.lease import NAME, WHOLE_SECONDS, Alone, Lease, identity
+from recovery.lease import Alone, identity
 from recovery.ports import PortError
 from tests.detector.process import until
-from tests.kubernetes.asks import holder
-from tests.kubernetes.faults import FaultProxy, resets_after, says, silent, whole
-from tests.kubernetes.recovering import rest_for
+from tests.kubernetes.faults import FaultProxy
+from tests.kubernetes.replicas import Replicas
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from tests.kubernetes.asks import Asker
     from tests.kubernetes.controlplane import ControlPlane
-
-_numbers = itertools.count()
-_UNAVAILABLE = says(whole(503))
-
-
-class Replicas:
-    """Processes that want to lead, one namespace for each test."""
-
-    def __init__(self, plane: ControlPlane, proxy: FaultProxy) -> None:
-        self.namespace = f"lead-{next(_numbers)}"
-        self.seconds = 100.0
-        self.proxy = proxy
-        self._plane = plane
-        self._admin = holder(plane, plane.admin_token)
-        self._path = f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases"
-        assert self._admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}}).code == 201
-
-    def make(self, name: str, *, proxied: bool = False, real_time: bool = False) -> Lease:
-        """Make a process that is not started yet."""
-        url = self.proxy.url if proxied else None
-        kubeconfig = self._plane.kubeconfig_for(self._plane.admin_token, url=url)
-        rest = rest_for(self._plane, kubeconfig=kubeconfig, whole_seconds=WHOLE_SECONDS)
-        clock: dict[str, Any] = {} if real_time else {"seconds": lambda: self.seconds}
-        return Lease(rest, self.namespace, name, **clock)
-
-    def get(self) -> dict[str, Any]:
-        """Return the Lease."""
-        found: dict[str, Any] = self._admin.ask("GET", f"{self._path}/{NAME}").body
-        return found
-
-    def patch(self, body: dict[str, Any]) -> None:
-        """Change the Lease as somebody else would."""
-        done = self._admin.ask("PATCH", f"{self._path}/{NAME}", body, content_type="application/merge-patch+json")
-        assert done.code == 200, done.text
-
-    def delete(self) -> None:
-        """Delete the Lease."""
-        self._admin.ask("DELETE", f"{self._path}/{NAME}")
-
-    @property
-    def admin(self) -> Asker:
-        """The administrator."""
-        return self._admin
 
 
 @pytest.fixture
@@ -173,20 +125,6 @@ def test_of_several_that_wait_one_leads(replicas: Replicas) -> None:
     assert [each.is_held() for each in waiting] == [True, False, False, False]
 
 
-def test_two_that_make_the_lease_at_once_do_not_both_lead(replicas: Replicas) -> None:
-    first, second = replicas.make("a"), replicas.make("b", proxied=True)
-
-    def meanwhile(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
-        first._round()
-        client.sendall(fetch())
-        return True
-
-    replicas.proxy.will(says(whole(404)), meanwhile)
-    second._round()
-    second._round()
-    assert (first.is_held(), second.is_held()) == (True, False)
-
-
 def test_a_leader_that_was_paused_knows_before_it_asks_and_cannot_come_back(replicas: Replicas) -> None:
     first, second = replicas.make("a"), replicas.make("b")
     first._round()
@@ -198,59 +136,6 @@ def test_a_leader_that_was_paused_knows_before_it_asks_and_cannot_come_back(repl
     first._round()
     assert (first.is_held(), second.is_held()) == (False, True)
     assert replicas.get()["spec"]["holderIdentity"] == "b"
-
-
-def test_a_slow_answer_does_not_lengthen_the_lead(replicas: Replicas) -> None:
-    leader = replicas.make("a", proxied=True)
-    leader._round()
-
-    def slow(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
-        answer = fetch()
-        replicas.seconds += 12  # on its way
-        client.sendall(answer)
-        return True
-
-    replicas.proxy.will(slow)
-    leader._round()
-    assert leader.is_held()
-    assert not leader.is_fresh()
-    replicas.seconds += 2
-    assert not leader.is_held()
-
-
-def test_an_outage_ends_the_lead_and_its_end_brings_it_back(replicas: Replicas) -> None:
-    leader = replicas.make("a", proxied=True)
-    leader._round()
-    replicas.proxy.always(_UNAVAILABLE)
-    for seconds, held in ((5.0, True), (13.0, True), (14.0, False), (600.0, False)):
-        replicas.seconds = 100 + seconds
-        leader._round()
-        assert leader.is_held() is held
-    replicas.proxy.always(None)
-    leader._round()
-    assert leader.is_fresh()
-    assert replicas.get()["spec"]["leaseTransitions"] == 0
-
-
-@pytest.mark.parametrize("fault", [says(whole(200, b"<html>")), says(whole(200, b"[]")), says(whole(200))])
-def test_what_is_no_lease_is_no_lead(replicas: Replicas, fault: Any) -> None:
-    leader = replicas.make("a", proxied=True)
-    replicas.proxy.always(fault)
-    leader._round()
-    assert not leader.is_held()
-
-
-def test_a_renewal_whose_answer_was_lost_is_found_out(replicas: Replicas) -> None:
-    leader = replicas.make("a", proxied=True)
-    leader._round()
-    replicas.seconds += 2
-    replicas.proxy.will(resets_after(0))
-    leader._round()
-    replicas.seconds += 9
-    assert not leader.is_fresh(), "nobody told that the second renewal was taken"
-    leader._round()
-    leader._round()
-    assert leader.is_fresh()
 
 
 def test_a_lease_that_an_operator_gives_to_another_is_lost(replicas: Replicas) -> None:
@@ -304,24 +189,6 @@ def test_one_that_does_not_lead_gives_nothing_up(replicas: Replicas) -> None:
     until(lambda: second.holder == "a")
     second.close()
     assert replicas.get()["spec"]["holderIdentity"] == "a"
-
-
-def test_a_stop_does_not_wait_for_an_api_server_that_hangs(replicas: Replicas) -> None:
-    leader = replicas.make("a", proxied=True, real_time=True)
-    leader.start()
-    until(leader.is_held)
-    replicas.proxy.always(silent)
-    begin = time.monotonic()
-    leader.close()
-    assert time.monotonic() - begin < 3
-    assert not leader.is_held()
-
-
-def test_a_namespace_that_is_not_there_is_no_storm(replicas: Replicas) -> None:
-    leader = replicas.make("a")
-    leader._path = leader._path.replace(replicas.namespace, "nowhere")
-    assert leader._round() > 1
-    assert not leader.is_held()
 
 
 def test_two_processes_of_one_pod_name_differ() -> None:

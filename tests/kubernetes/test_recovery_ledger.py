@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
-import itertools
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from recovery import ledger_text
-from recovery.ledger import KubeLedger
-from recovery.ledger_file import FileLedger
 from recovery.model import State
 from recovery.ports import PortError
-from tests.detector.process import until
-from tests.kubernetes.asks import holder
 from tests.kubernetes.faults import FaultProxy, resets_after, says, whole
-from tests.kubernetes.recovering import NOW, RunningClock, TurnedClock, entry, ledger, rest_for
+from tests.kubernetes.places import InCluster, InFolder, Place
+from tests.kubernetes.recovering import NOW, entry, ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
+    from recovery.ledger import KubeLedger
+    from recovery.ledger_file import FileLedger
     from tests.kubernetes.controlplane import ControlPlane
 
-_numbers = itertools.count()
-_MERGE = "application/merge-patch+json"
 _GARBAGE = [
     "not JSON",
     "{}",
@@ -41,68 +33,6 @@ _GARBAGE = [
     '{"v": 1, "tripped": {"r": "2026-11-29T10:00:00"}}',
     "[" * 5000,
 ]
-
-
-class Place(Protocol):
-    """Where a ledger is kept."""
-
-    def make(self) -> KubeLedger | FileLedger: ...
-
-    def put(self, text: str) -> None: ...
-
-    def text(self) -> str: ...
-
-    def remove(self) -> None: ...
-
-
-class InCluster:
-    """A namespace."""
-
-    def __init__(self, plane: ControlPlane) -> None:
-        self.plane = plane
-        self.admin = holder(plane, plane.admin_token)
-        self.namespace = f"ledger-{next(_numbers)}"
-        self.path = f"/api/v1/namespaces/{self.namespace}/configmaps"
-        assert self.admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}}).code == 201
-
-    def make(self, kubeconfig: Path | None = None) -> KubeLedger:
-        return KubeLedger(rest_for(self.plane, kubeconfig=kubeconfig), self.namespace, RunningClock())
-
-    def put(self, text: str) -> None:
-        self.create("recovery-ledger", data={"ledger.json": text})
-
-    def create(self, name: str, **content: Any) -> None:
-        assert self.admin.ask("POST", self.path, {"metadata": {"name": name}, **content}).code == 201
-
-    def get(self, name: str = "recovery-ledger") -> dict[str, Any]:
-        found: dict[str, Any] = self.admin.ask("GET", f"{self.path}/{name}").body
-        return found
-
-    def text(self) -> str:
-        return str(self.get()["data"]["ledger.json"])
-
-    def remove(self) -> None:
-        assert self.admin.ask("DELETE", f"{self.path}/recovery-ledger").code == 200
-
-
-class InFolder:
-    """A state directory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "state"
-
-    def make(self) -> FileLedger:
-        return FileLedger(str(self.folder), RunningClock())
-
-    def put(self, text: str) -> None:
-        self.folder.mkdir(exist_ok=True)
-        (self.folder / "ledger.json").write_text(text)
-
-    def text(self) -> str:
-        return (self.folder / "ledger.json").read_text()
-
-    def remove(self) -> None:
-        (self.folder / "ledger.json").unlink()
 
 
 @pytest.fixture
@@ -316,119 +246,3 @@ def test_time_is_the_api_servers(in_cluster: InCluster) -> None:
         elsewhere = in_cluster.make(in_cluster.plane.kubeconfig_for("x", url=proxy.url))
         elsewhere.load()
         assert timedelta() <= elsewhere.now() - NOW < timedelta(seconds=5)
-
-
-def test_time_goes_on_between_answers_and_steps_back_only_with_the_server(in_cluster: InCluster) -> None:
-    clock = TurnedClock()
-    with FaultProxy() as proxy:
-        rest = rest_for(in_cluster.plane, kubeconfig=in_cluster.plane.kubeconfig_for("x", url=proxy.url))
-        writer = KubeLedger(rest, "n", clock)
-
-        def answered(seconds: int) -> float:
-            date = (NOW + timedelta(seconds=seconds)).strftime("%a, %d %b %Y %H:%M:%S GMT")
-            proxy.will(says(whole(404, Date=date)))
-            writer.load()
-            assert rest.dated is not None
-            rest.dated = rest.dated._replace(monotonic=clock.monotonic())
-            return (writer.now() - NOW).total_seconds()
-
-        assert answered(0) == 0
-        clock.passed += 0.9
-        assert answered(0) == pytest.approx(0.9)
-        clock.passed += 0.6
-        assert answered(1) == pytest.approx(1.5)
-        clock.passed += 60
-        assert (writer.now() - NOW).total_seconds() == pytest.approx(61.5)
-        assert answered(100) == 100, "set forward"
-        assert answered(40) == 40, "set back"
-
-
-@pytest.mark.parametrize("where", ["ledger.json", "paused"])
-def test_a_folder_in_place_of_a_file_is_no_ledger_and_is_a_pause(tmp_path: Path, where: str) -> None:
-    (tmp_path / where).mkdir()
-    writer = FileLedger(str(tmp_path), RunningClock())
-    if where == "paused":
-        assert "cannot be read" in (writer.paused() or "")
-        with pytest.raises(PortError):
-            writer.resume()
-        with pytest.raises(PortError):
-            writer.pause("why")
-    else:
-        with pytest.raises(PortError):
-            writer.load()
-    assert sorted(each.name for each in tmp_path.iterdir()) == [where]
-
-
-@pytest.mark.parametrize("content", [b"", b"x" * (9 << 20)])
-def test_an_empty_or_endless_file_is_no_ledger(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "ledger.json").write_bytes(content)
-    with pytest.raises(PortError, match="unreadable"):
-        FileLedger(str(tmp_path), RunningClock()).load()
-
-
-def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    writer = FileLedger(str(tmp_path / "file" / "state"), RunningClock())
-    with pytest.raises(PortError):
-        writer.load()
-    writer._seen = b""
-    with pytest.raises(PortError, match="written to"):
-        writer.save(ledger())
-
-
-def test_a_full_disk_leaves_the_old_ledger(tmp_path: Path) -> None:
-    code = (
-        "import resource, sys; from recovery.ledger_file import FileLedger; from recovery.ports import PortError;"
-        "from tests.kubernetes.recovering import RunningClock, entry, ledger;"
-        "writer = FileLedger(sys.argv[1], RunningClock()); writer.load(); writer.save(ledger());"
-        "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))\n"
-        "try: writer.save(ledger(entry()))\n"
-        "except PortError as error: print(error)"
-    )
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)], cwd=root, capture_output=True, text=True, check=True, timeout=30
-    )
-    assert "cannot be written" in done.stdout
-    assert FileLedger(str(tmp_path), RunningClock()).load() == ledger()
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".ledger.lock", "ledger.json"]
-
-
-def test_a_writer_that_is_killed_leaves_a_whole_ledger_and_no_lock(tmp_path: Path) -> None:
-    code = (
-        "import sys; from recovery.ledger_file import FileLedger;"
-        "from tests.kubernetes.recovering import RunningClock, entry, ledger;"
-        "writer = FileLedger(sys.argv[1], RunningClock()); writer.load();"
-        "entries = [entry() for _ in range(300)]\n"
-        "while True: writer.save(ledger(*entries))"
-    )
-    root, path = Path(__file__).resolve().parents[2], tmp_path / "ledger.json"
-    for _ in range(3):
-        with subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], cwd=root) as writer:
-            first = until(lambda: path.exists() and path.stat().st_mtime_ns)
-            until(lambda first=first: path.stat().st_mtime_ns != first)  # type: ignore[misc] # bound at once
-            writer.kill()
-        survivor = FileLedger(str(tmp_path), RunningClock())
-        body = survivor.load()
-        assert body is not None
-        assert len(body.entries) == 300
-        survivor.save(ledger(*body.entries))
-
-
-@pytest.fixture
-def locked(tmp_path: Path) -> Iterator[Path]:
-    """A state directory in which another process holds the lock."""
-    lock = tmp_path / ".ledger.lock"
-    lock.touch()
-    with lock.open() as other:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        yield tmp_path
-
-
-def test_a_lock_that_is_never_freed_is_not_waited_for(locked: Path) -> None:
-    writer = FileLedger(str(locked), RunningClock())
-    writer.load()
-    with pytest.raises(PortError, match="locked"):
-        writer.save(ledger())
-    assert not (locked / "ledger.json").exists()

@@ -11,8 +11,6 @@ import pytest
 from recovery.model import NodeFacts, Taint
 from recovery.ports import PortError
 from runtime.vocabulary import FaultClass
-from tests.detector.process import until
-from tests.kubernetes.faults import FaultProxy, says, whole
 from tests.kubernetes.recovering import INSTANCE, PROVIDER, Hands, OnNode, entry
 
 if TYPE_CHECKING:
@@ -228,93 +226,6 @@ def test_fenced_nodes_are_found_in_a_large_fleet(hands: Hands, node: OnNode, api
     found = {each.name for each in hands.nodes.fenced()}
     assert {crowd[3].name, crowd[201].name, node.name} == found & {each.name for each in (*crowd, node)}
     node.admin.ask("DELETE", "/api/v1/nodes?labelSelector=crowd")
-
-
-class TestEvents:
-    @pytest.fixture
-    def hands(self, apiserver: ControlPlane) -> Iterator[Hands]:
-        hands = Hands(apiserver)
-        yield hands
-        hands.close()
-
-    def _events(self, node: OnNode) -> list[dict[str, Any]]:
-        found = node.admin.ask(
-            "GET", "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=" + node.name
-        )
-        return list(found.body["items"])
-
-    def test_an_event_is_about_the_node_and_shown_with_it(self, hands: Hands, node: OnNode) -> None:
-        hands.nodes.read(node.name)
-        hands.nodes.tell(node.name, "Fenced", "DMA_ERROR: no new pods", warning=False)
-        (event,) = until(lambda: self._events(node))
-        assert event["involvedObject"] == {"apiVersion": "v1", "kind": "Node", "name": node.name, "uid": node.uid}
-        assert (event["type"], event["reason"], event["count"]) == ("Normal", "Fenced", 1)
-        assert event["source"] == {"component": "chipwarden-recovery"}
-        assert "no new pods" in hands.plane.kubectl("describe", "node", node.name)
-
-    def test_the_same_sentence_is_one_event_with_a_count_once_a_minute(self, hands: Hands, node: OnNode) -> None:
-        since = hands.plane.audit_offset()
-        for _ in range(50):
-            hands.nodes.tell(node.name, "Blocked", "PerGroup: one at a time", warning=True)
-        until(lambda: self._events(node))
-        for _ in range(50):
-            hands.nodes.tell(node.name, "Blocked", "PerGroup: one at a time", warning=True)
-        hands.nodes.tell(node.name, "Draining", "3 pods", warning=False)
-        until(lambda: len(self._events(node)) == 2)
-        written = [each.verb for each in _asked(hands, "/events", since) if each.verb in ("create", "patch")]
-        assert written == ["create", "create"], "the second 50 wait"
-        hands.clock.passed += 61
-        hands.nodes.tell(node.name, "Blocked", "PerGroup: one at a time", warning=True)
-        hands.close()
-        counts = {each["reason"]: each["count"] for each in self._events(node)}
-        assert counts == {"Blocked": 101, "Draining": 1}
-
-    def test_the_next_leader_goes_on_with_the_count(self, hands: Hands, node: OnNode) -> None:
-        for _ in range(3):
-            hands.nodes.tell(node.name, "Stalled", "no news", warning=True)
-        hands.close()
-        successor = Hands(hands.plane)
-        successor.nodes.tell(node.name, "Stalled", "no news", warning=True)
-        successor.close()
-        (event,) = self._events(node)
-        assert (event["type"], event["count"]) == ("Warning", 4)
-
-    def test_an_event_that_has_expired_is_written_anew(self, hands: Hands, node: OnNode) -> None:
-        hands.nodes.tell(node.name, "Stalled", "no news", warning=True)
-        (event,) = until(lambda: self._events(node))
-        node.admin.ask("DELETE", f"/api/v1/namespaces/default/events/{event['metadata']['name']}")
-        hands.clock.passed += 61
-        hands.nodes.tell(node.name, "Stalled", "no news", warning=True)
-        hands.close()
-        (event,) = self._events(node)
-        assert event["count"] == 1
-
-    def test_a_refused_event_does_not_hold_up_the_next(self, hands: Hands, node: OnNode) -> None:
-        hands.nodes.tell("Not/A/Name", "Fenced", "x", warning=False)
-        hands.clock.passed += 60
-        hands.nodes.tell(node.name, "Fenced", "y", warning=False)
-        hands.close()
-        assert [each["message"] for each in self._events(node)] == ["y"]
-
-    def test_telling_never_waits_and_never_fails_while_the_api_server_is_away(
-        self, node: OnNode, apiserver: ControlPlane
-    ) -> None:
-        with FaultProxy(apiserver) as proxy:
-            proxy.always(says(whole(503)))
-            hands = Hands(apiserver, kubeconfig=apiserver.kubeconfig_for(apiserver.admin_token, url=proxy.url))
-            for number in range(1500):
-                hands.nodes.tell(node.name, "Blocked", f"sentence {number}", warning=True)
-            hands.nodes.tell(node.name, "Fenced", "x" * 5000, warning=False)
-            until(lambda: hands.events._lane.failures > 0)
-            assert len(hands.events._waiting) <= 1001
-            hands.events._waiting = type(hands.events._waiting)(list(hands.events._waiting.items())[-3:])
-            proxy.always(None)
-            hands.clock.passed += 60
-            hands.nodes.tell(node.name, "Replaced", "by i-1", warning=False)
-            hands.close()
-        messages = {each["reason"]: each["message"] for each in self._events(node)}
-        assert messages["Replaced"] == "by i-1"
-        assert len(messages["Fenced"]) == 1024
 
 
 def test_facts_hold_nothing_that_json_cannot(hands: Hands, node: OnNode) -> None:

@@ -16,15 +16,16 @@ from recovery.kube import KubeNodes
 from recovery.lease import Lease
 from recovery.model import SCALE_DOWN_DISABLED
 from recovery.ports import PortError
-from runtime.rest import Rest
 from tests.detector.process import until
 from tests.kubernetes.faults import FaultProxy, says, whole
-from tests.kubernetes.recovering import NOW, PROVIDER, TurnedClock
+from tests.kubernetes.recovering import NOW, PROVIDER, TurnedClock, rest_to
 
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from runtime.rest import Rest
 
 
 @pytest.fixture
@@ -35,14 +36,7 @@ def server() -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def rest(server: FaultProxy, tmp_path: Path) -> Rest:
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    (tmp_path / "kubeconfig").write_text(json.dumps(config))
-    return Rest(counted=lambda _verb, _code: None, environ={"KUBECONFIG": str(tmp_path / "kubeconfig")})
+    return rest_to(server.url, tmp_path)
 
 
 def _says(body: object, status: int = 200) -> Callable[..., bool]:
