@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING
 import pytest
 
 from recovery.autoscaling import AutoScaling
-from recovery.cloud import ROUND_SECONDS, Rounds, Sdk
+from recovery.cloud import ROUND_SECONDS, Rounds
 from tests.aws.clock import SteppedClock
-from tests.aws.player import REGION
-from tests.aws.surroundings import CONNECT, READ, ROUND, Aws, set_environment
+from tests.aws.permissions import foreign
+from tests.aws.surroundings import ROUND, Aws, make_sdk, set_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from recovery.cloud import Sdk
+
+
+# What tests themselves ask of CloudWatch.
+OWN_CALLS = frozenset({"cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms"})
 
 
 @pytest.fixture
@@ -28,6 +34,7 @@ def aws(clock: SteppedClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
     with Aws(clock, page=2) as played:
         set_environment(monkeypatch, played)
         yield played
+        assert not foreign(played.proxy.actions() - OWN_CALLS)
 
 
 @pytest.fixture
@@ -40,14 +47,14 @@ def counted() -> Counter[tuple[str, str]]:
 def cloud(request: pytest.FixtureRequest, counted: Counter[tuple[str, str]]) -> Iterator[AutoScaling]:
     """The edge with its default limits, for tests that are not about time."""
     request.getfixturevalue("aws")  # the environment first
-    yield from _edge(Sdk(region=REGION, counted=lambda *which: counted.update([which])), ROUND_SECONDS)
+    yield from _edge(make_sdk(lambda *which: counted.update([which])), ROUND_SECONDS)
 
 
 @pytest.fixture
 def hasty_sdk(request: pytest.FixtureRequest) -> Sdk:
     """An SDK with a tenth of the default limits."""
     request.getfixturevalue("aws")
-    return Sdk(region=REGION, counted=lambda *_: None, connect_seconds=CONNECT, read_seconds=READ)
+    return make_sdk(is_hasty=True)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ wrong. Faults are written as text, so that a table of tests reads as one:
     502html, 502doctype, 503empty, 200garbage, 200html     what load balancers and captive portals say
     err:400:Throttling   an error, in the words of the service's own protocol
     slow:0.3        the true answer, after so many seconds
+    say:<xml/>      200, a request id, and this text
 """
 
 from __future__ import annotations
@@ -236,6 +237,8 @@ def _fault(name: str, service: str) -> Fault:
     if kind == "err":
         status, _, code = rest.partition(":")
         return says(error(service, int(status), code))
+    if kind == "say":
+        return says(whole(200, rest.encode(), x_amzn_RequestId="1"))
     if kind == "slow":
 
         def slow(client: socket.socket, fetch: Callable[[], bytes]) -> bool:

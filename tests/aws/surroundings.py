@@ -11,13 +11,16 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
+from botocore.loaders import Loader, create_loader
 from moto.server import ThreadedMotoServer
 
+from recovery.cloud import Sdk
 from tests.aws.player import REGION, Player
 from tests.aws.proxy import AwsProxy
 from tests.aws.wording import spoken_by
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self
 
     import pytest
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from runtime.clock import Clock
 
 CONNECT, READ, ROUND = 0.2, 0.5, 3.0  # seconds: a tenth of the defaults
+SLACK = 3.0  # seconds that a busy machine may add to a limit
 _SERVICES = ("AUTO_SCALING", "CLOUDWATCH", "EC2", "STS")
 # What this machine or its user may have set, and a test must not see.
 FOREIGN = (
@@ -98,6 +102,24 @@ def set_environment(patch: pytest.MonkeyPatch, aws: Aws) -> None:
         patch.delenv(name, raising=False)
     for name, value in aws.env().items():
         patch.setenv(name, value)
+
+
+def make_sdk(counted: Callable[[str, str], None] = lambda *_: None, *, is_hasty: bool = False) -> Sdk:
+    """Make an SDK that need not read its models anew, which takes longer than most tests.
+
+    Args:
+        counted: as for any SDK.
+        is_hasty: with a tenth of the default limits.
+    """
+    limits = {"connect_seconds": CONNECT, "read_seconds": READ} if is_hasty else {}
+    sdk = Sdk(region=REGION, counted=counted, **limits)
+    sdk._session.register_component("data_loader", _loader())
+    return sdk
+
+
+@functools.cache
+def _loader() -> Loader:
+    return create_loader()
 
 
 @functools.cache

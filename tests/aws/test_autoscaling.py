@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
+from datetime import timedelta, timezone
 from typing import TYPE_CHECKING
 
 import botocore.session
 import pytest
 
+from recovery import autoscaling
 from recovery.cloud_errors import CloudError
 from recovery.model import Member
 from recovery.ports import PortError
@@ -136,6 +137,34 @@ def test_a_failure_before_the_call_is_not_told(aws: Aws, clock: SteppedClock, cl
     assert group is not None
     assert group.failed_activity is None
     assert group.activities_unread is None
+
+
+def test_the_time_since_when_is_sent_as_utc(aws: Aws, cloud: AutoScaling) -> None:
+    since = START.astimezone(timezone(timedelta(hours=9)))
+
+    cloud.group(aws.player.make_group(1), failed_since=since)
+
+    (call,) = aws.proxy.of("autoscaling:DescribeScalingActivities")
+    assert call.parameters["Filters.member.1.Values.member.1"] == "2026-11-29T10:00:00Z"
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        "",
+        "<Other/>",
+        "<AutoScalingGroups><member><AutoScalingGroupName>trn</AutoScalingGroupName></member></AutoScalingGroups>",
+        "<AutoScalingGroups><member><Instances/><DesiredCapacity>1</DesiredCapacity></member></AutoScalingGroups>",
+    ],
+)
+def test_an_answer_in_which_something_is_missing_is_none(aws: Aws, cloud: AutoScaling, inside: str) -> None:
+    result = f"<DescribeAutoScalingGroupsResult>{inside}</DescribeAutoScalingGroupsResult>"
+    aws.proxy.will(f"say:<DescribeAutoScalingGroupsResponse>{result}</DescribeAutoScalingGroupsResponse>")
+
+    with pytest.raises(CloudError) as caught:
+        cloud.group("trn", failed_since=None)
+
+    assert caught.value.outcome == "incomplete"
 
 
 def test_activities_are_looked_through_page_by_page(aws: Aws, clock: SteppedClock, cloud: AutoScaling) -> None:
@@ -284,13 +313,7 @@ def test_pages_without_end_are_no_answer(aws: Aws, cloud: AutoScaling) -> None:
     aws.player.make_group(120)
 
     with pytest.raises(CloudError, match="do not end"):
-        list(cloud._pages("DescribeAutoScalingInstances", _everything()))
-
-
-def _everything() -> type:
-    from recovery.autoscaling import _Instances
-
-    return _Instances
+        list(cloud._pages("DescribeAutoScalingInstances", autoscaling._Instances))
 
 
 def test_calls_are_counted_with_their_outcome(aws: Aws, cloud: AutoScaling, counted: Counter[tuple[str, str]]) -> None:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recovery.autoscaling import AutoScaling
-from recovery.cloud import Empty, Rounds, Sdk
+from recovery.cloud import Empty, Rounds
 from recovery.cloud_errors import CloudError
 from tests.aws.clock import START, SteppedClock
-from tests.aws.player import REGION
-from tests.aws.surroundings import CONNECT, READ, ROUND, Aws, set_environment
+from tests.aws.surroundings import ROUND, SLACK, Aws, make_sdk, set_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from recovery.cloud import Sdk
 
 # What goes wrong, and what it is called then.
 FAULTS = {
@@ -90,8 +91,7 @@ def aws() -> Iterator[Aws]:
 
 @pytest.fixture(scope="module")
 def shared_parts(aws: Aws) -> Iterator[Parts]:
-    sdk = Sdk(region=REGION, counted=lambda *_: None, connect_seconds=CONNECT, read_seconds=READ)
-    made = Parts(aws, sdk)
+    made = Parts(aws, make_sdk(is_hasty=True))
     together(made.calls())  # clients are made
     yield made
     made.close()
@@ -144,7 +144,7 @@ def test_no_fault_at_any_call_is_an_answer_and_none_takes_longer_than_a_round(
         assert action in str(answer)
         assert answer.denied == (action if "denied" in FAULTS[fault] else None)
         assert not answer.gone
-        assert seconds < ROUND + 1, action
+        assert seconds < ROUND + SLACK, action
     for action in answers:
         most = 1 if action in ("ec2:RebootInstances", "cloudwatch:PutMetricData") else 2
         assert len(aws.proxy.of(action)) <= most, action

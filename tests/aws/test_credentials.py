@@ -14,7 +14,7 @@ from recovery.cloud import Rounds, Sdk
 from recovery.cloud_errors import CloudError
 from tests.aws.credentials import CredentialServer
 from tests.aws.player import REGION
-from tests.aws.surroundings import ROUND
+from tests.aws.surroundings import ROUND, SLACK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ def refused(hasty: AutoScaling) -> CloudError:
     began = time.monotonic()
     with pytest.raises(CloudError) as caught:
         hasty.group_of(NOBODY)
-    assert time.monotonic() - began < ROUND + 1
+    assert time.monotonic() - began < ROUND + SLACK
     return caught.value
 
 
@@ -85,7 +85,7 @@ def test_no_credentials_at_all_is_one_quick_error(aws: Aws, hasty: AutoScaling) 
     error = refused(hasty)
 
     assert (error.outcome, error.denied) == ("credentials", None)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < SLACK
     assert not aws.proxy.calls
 
 
@@ -99,13 +99,16 @@ def test_credentials_that_come_late_are_found(
 
     server.status = 200
 
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
 
 
 @pytest.mark.usefixtures("token_file")
 def test_a_web_identity_is_changed_for_credentials(aws: Aws, hasty: AutoScaling) -> None:
-    assert hasty.group_of(NOBODY) is None
-    assert [call.action for call in aws.proxy.calls] == [STS, "autoscaling:DescribeAutoScalingInstances"]
+    assert recovered(hasty)
+    assert list(dict.fromkeys(call.action for call in aws.proxy.calls)) == [
+        STS,
+        "autoscaling:DescribeAutoScalingInstances",
+    ]
 
 
 def test_a_token_file_that_is_missing_is_read_once_it_is_there(hasty: AutoScaling, token_file: Path) -> None:
@@ -115,7 +118,7 @@ def test_a_token_file_that_is_missing_is_read_once_it_is_there(hasty: AutoScalin
 
     token_file.write_text("header.claims.signature")
 
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
 
 
 @pytest.mark.usefixtures("token_file")
@@ -149,7 +152,7 @@ def test_an_agent_of_pod_identity_that_is_down_at_the_start_is_asked_again(
 
     pod_identity.status = 200
 
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
 
 
 def test_an_agent_that_drips_holds_nothing_and_is_asked_again(
@@ -166,11 +169,11 @@ def test_credentials_that_are_still_valid_are_used_while_new_ones_cannot_be_had(
     hasty: AutoScaling, pod_identity: CredentialServer
 ) -> None:
     pod_identity.valid = timedelta(minutes=14)
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
 
     pod_identity.status = 400
 
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
     assert len(pod_identity.tokens) > 2  # it has tried to get new ones
 
 
@@ -179,14 +182,14 @@ def test_in_the_last_minutes_of_credentials_calls_fail_and_then_recover_with_a_n
 ) -> None:
     """The SDK refuses to use a key in its last ten minutes; nothing here can change that."""
     pod_identity.valid = timedelta(minutes=5)
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
     pod_identity.status = 400
     assert refused(hasty).outcome == "credentials"
 
     (tmp_path / "token").write_text("second")
     pod_identity.status = 200
 
-    assert hasty.group_of(NOBODY) is None
+    assert recovered(hasty)
     assert pod_identity.tokens[-1] == "second"
 
 

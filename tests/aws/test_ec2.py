@@ -91,6 +91,24 @@ def test_an_instance_that_is_only_on_its_way_out_is_not_terminated(aws: Aws, clo
     assert not cloud.is_terminated(instance)
 
 
+@pytest.mark.parametrize("inside", ["", "<requestId>1</requestId>", "<requestId>1</requestId><reservationSet/>"])
+def test_an_answer_without_the_instance_proves_nothing(aws: Aws, cloud: AutoScaling, inside: str) -> None:
+    aws.proxy.will(f"say:<DescribeInstancesResponse>{inside}</DescribeInstancesResponse>")
+
+    with pytest.raises(PortError) as caught:
+        cloud.is_terminated(NOBODY)
+
+    assert not caught.value.gone
+
+
+def test_pages_without_end_are_no_answer(aws: Aws, cloud: AutoScaling) -> None:
+    page = "<requestId>1</requestId><reservationSet/><nextToken>again</nextToken>"
+    aws.proxy.always(f"say:<DescribeInstancesResponse>{page}</DescribeInstancesResponse>")
+
+    with pytest.raises(PortError, match="do not end"):
+        cloud.running_with_tag("trn")
+
+
 def test_a_denied_look_up_names_the_action(aws: Aws, cloud: AutoScaling) -> None:
     aws.proxy.always("err:403:UnauthorizedOperation")
 

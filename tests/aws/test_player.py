@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import botocore.session
 import pytest
+from botocore.exceptions import ClientError
 
 from tests.aws.surroundings import Aws
 
@@ -198,6 +200,20 @@ def test_protection_from_scale_in_does_not_save_a_marked_instance(aws: Aws, clou
     aws.player.step()
 
     assert bad not in aws.player.instances(name)
+
+
+def test_a_young_instance_is_refused_where_the_grace_period_is_respected(aws: Aws, clock: SteppedClock) -> None:
+    name = aws.player.make_group(1, grace_seconds=1500)
+    (young,) = aws.player.instances(name)
+    client: Any = botocore.session.Session().create_client("autoscaling", region_name="us-east-1")
+    clock.step(986)
+
+    with pytest.raises(ClientError, match=r"age of the instance \(986 seconds\) is less than the configured grace"):
+        client.set_instance_health(InstanceId=young, HealthStatus="Unhealthy")
+
+    clock.step(1000)
+    client.set_instance_health(InstanceId=young, HealthStatus="Unhealthy")
+    assert states(aws, name) == ["InService*"]
 
 
 def test_marking_what_is_already_going_is_refused(aws: Aws, cloud: AutoScaling) -> None:
