@@ -21,6 +21,7 @@ from recovery.lease import Alone
 from recovery.ledger import KubeLedger
 from recovery.pods import DetectorPods
 from recovery.points import Schedule
+from recovery.ports import PortError
 from recovery.scrape import PagesFleet
 from runtime.durations import Duration
 from runtime.rest import Rest
@@ -60,13 +61,19 @@ class KeptLedger(KubeLedger):
 
     Attributes:
         versions: as they were written.
+        conflicts: how often somebody else was faster.
     """
 
     versions: list[LedgerBody]
+    conflicts = 0
 
     def save(self, body: LedgerBody) -> None:
         """Write it, and keep what was written."""
-        super().save(body)
+        try:
+            super().save(body)
+        except PortError as error:
+            self.conflicts += error.conflict
+            raise
         self.versions.append(body)
 
 
