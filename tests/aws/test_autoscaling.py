@@ -9,8 +9,10 @@ import pytest
 
 from recovery import autoscaling
 from recovery.cloud_errors import CloudError
-from recovery.model import Member
+from recovery.model import Member, Way
 from recovery.ports import PortError
+from recovery.standing import Found, Standing, stand
+from runtime.vocabulary import Action
 from tests.aws.clock import START
 from tests.aws.lifecycle import STATES
 
@@ -81,8 +83,8 @@ def test_the_operator_of_a_group_is_told(aws: Aws, cloud: AutoScaling) -> None:
     assert group.operator == "eks.amazonaws.com"
 
 
-@pytest.mark.parametrize("state", STATES)
-def test_every_lifecycle_state_is_passed_on_in_its_own_words(aws: Aws, cloud: AutoScaling, state: str) -> None:
+@pytest.mark.parametrize(("state", "standing"), STATES.items())
+def test_every_lifecycle_state_has_its_outcome(aws: Aws, cloud: AutoScaling, state: str, standing: Standing) -> None:
     name = aws.player.make_group(1)
     (instance,) = aws.player.instances(name)
     aws.player.set_state(instance, state)
@@ -91,6 +93,8 @@ def test_every_lifecycle_state_is_passed_on_in_its_own_words(aws: Aws, cloud: Au
 
     assert group is not None
     assert group.members[0].state == state
+    found = Found(way=Way.AUTOSCALING, at=START, name=name, group=group)
+    assert stand(found, instance, action=Action.REPLACE, respects_protection=False).standing is standing
 
 
 def test_a_lifecycle_state_that_the_sdk_learns_has_to_be_given_an_outcome_here() -> None:
