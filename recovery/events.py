@@ -123,7 +123,8 @@ class Events:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join(_CLOSING_SECONDS)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(_CLOSING_SECONDS)
 
     def _run(self) -> None:
         while True:

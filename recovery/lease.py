@@ -114,7 +114,8 @@ class Lease:
         Call it when nothing is being done any more that only a leader may do.
         """
         self._stop.set()
-        self._thread.join(_CLOSING_SECONDS)
+        if self._thread.ident is not None:  # it was started
+            self._thread.join(_CLOSING_SECONDS)
 
     def _is_younger(self, seconds: float) -> bool:
         renewed_at = self._renewed_at

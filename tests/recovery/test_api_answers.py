@@ -205,6 +205,22 @@ class TestEvents:
         events.close()
         assert json.loads(server.requests("PATCH")[-1].body)["count"] == 5
 
+    def test_of_too_many_that_wait_the_oldest_are_dropped(self, server: FaultProxy, events: Events) -> None:
+        for number in range(1500):
+            events.tell("n", "u", "A", f"sentence {number}", warning=True)
+        assert [each.message for each in events._waiting.values()] == [f"sentence {n}" for n in range(500, 1500)]
+        assert server.seen == []
+
+    def test_the_end_does_not_wait_for_an_api_server_that_refuses(self, server: FaultProxy, events: Events) -> None:
+        server.always(says(whole(503)))
+        for number in range(100):
+            events.tell("n", "u", "A", f"{number}", warning=True)
+        events.start()
+        begin = time.monotonic()
+        events.close()
+        assert time.monotonic() - begin < 1
+        assert not events._thread.is_alive()
+
     def test_what_is_remembered_of_events_has_an_end(self, server: FaultProxy, events: Events) -> None:
         server.always(_says({}, 201))
         events._written.update((f"e{number}", (1, 0.0)) for number in range(1000))
