@@ -71,10 +71,12 @@ class Parts(NamedTuple):
     """One of each port.
 
     Args:
+        region: of AWS.
         lease: behind `lead`; None = stand-alone.
         threads: others that run beside the loop.
     """
 
+    region: str
     fleet: Fleet
     nodes: Nodes
     ledger: Store
@@ -114,12 +116,14 @@ def _cluster(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
     clock = SystemClock()
     rest, for_events = transport(), transport()
     for_lease = transport(WHOLE_SECONDS)
-    sdk = _sdk(settings, counted, _region(settings, rest))
+    region = _region(settings, rest)
+    sdk = _sdk(settings, counted, region)
     ledger = KubeLedger(rest, settings.namespace, clock)
     events = Events(for_events, clock)
     lease = Lease(for_lease, settings.namespace, identity(socket.gethostname()))
     points = CloudWatch(sdk, _schedule(settings, zeros=True), clock)
     return Parts(
+        region=region,
         fleet=_fleet(settings, DetectorPods(rest, settings.namespace), clock),
         nodes=KubeNodes(rest, drain=Drain(rest, clock), events=events),
         ledger=ledger,
@@ -134,12 +138,14 @@ def _cluster(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
 
 def _alone(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
     clock = SystemClock()
-    sdk = _sdk(settings, counted, _region(settings, None))
+    region = _region(settings, None)
+    sdk = _sdk(settings, counted, region)
     node = settings.node_name or socket.gethostname()
     own = instance_id(settings.instance_id or None).instance
     points = CloudWatch(sdk, _schedule(settings, zeros=False), clock)
     url = settings.detector_url
     return Parts(
+        region=region,
         fleet=OwnPage(url, node=node, instance=own, stale_after=settings.stale_after, clock=clock),
         nodes=OwnNode(url, node=node, instance=own),
         ledger=FileLedger(settings.state_dir, clock),
@@ -193,12 +199,12 @@ def _region(settings: Settings, rest: Rest | None) -> str:
 
 
 def _region_of_cluster(name: str, rest: Rest | None) -> str | None:
-    """Read the own Node's label, or any Node's: a cluster is in one Region."""
+    """Read the own Node's label; for a person, who has none, any Node's: a cluster is in one Region."""
     if rest is None:
         return None
     try:
-        nodes = [api.get(rest, f"{_NODES}/{quote(name, safe='')}", Node)] if name else []
-        nodes = nodes or list(api.get(rest, f"{_NODES}?limit=1", _Nodes).items)
+        own = f"{_NODES}/{quote(name, safe='')}"
+        nodes = [api.get(rest, own, Node)] if name else api.get(rest, f"{_NODES}?limit=1", _Nodes).items
     except PortError:
         return None
     return next((found for node in nodes if (found := (node.metadata.labels or {}).get(_REGION_LABEL))), None)

@@ -52,11 +52,11 @@ class Site:
         plane.kubectl("create", "namespace", self.namespace)
         plane.kubectl("create", "serviceaccount", "default", "-n", self.namespace)
 
-    def start(self, *arguments: str) -> Recovery:
+    def start(self, *arguments: str, **env: str) -> Recovery:
         """Start one replica."""
         own = self.folder / f"replica{len(self._running)}"
         own.mkdir()
-        env = self.aws.env() | {"KUBECONFIG": str(self.plane.kubeconfig)}
+        env = self.aws.env() | {"KUBECONFIG": str(self.plane.kubeconfig)} | env
         replica = Recovery(own, "--namespace", self.namespace, *arguments, env=env)
         self._running.append(replica)
         return replica.start()
@@ -167,6 +167,13 @@ def _list_pods(site: Site, pods: list[tuple[str, int]]) -> None:
         path = f"/api/v1/namespaces/{site.namespace}/pods/d-{node}/status"
         done = admin.patch(path, {"status": status})
         assert done.code == 200, done.text
+
+
+def test_the_region_is_the_one_of_the_own_node_unless_it_is_said(site: Site) -> None:
+    node = OnNode(site.plane, labels={"topology.kubernetes.io/region": "ap-south-1"})
+    label = site.start("--node-name", node.name, AWS_REGION="")
+    said = site.start("--node-name", node.name, AWS_REGION="eu-west-1")
+    assert [replica.log("recovery started")[0]["region"] for replica in (label, said)] == ["ap-south-1", "eu-west-1"]
 
 
 def test_settings_that_do_not_work_are_told_before_anything_is_led(site: Site) -> None:
