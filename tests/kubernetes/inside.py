@@ -168,9 +168,12 @@ class Inside:
         return sum(fault.count for fault in self.health.faults if fault.reason.endswith(code))
 
     def advance(self, seconds: float) -> None:
-        """Move the clock forward, and let both threads notice."""
+        """Move the clock forward, have the loop go round once, and let the publisher notice."""
         self.clock.advance(seconds)
-        self.agent.wake.set()
+        gone_round = threading.Event()
+        self.agent.post(lambda _: gone_round.set())
+        assert gone_round.wait(5)
+        until(lambda: not self.is_busy(), what="the loop has gone round")
         with self.publisher._changed:
             self.publisher._changed.notify()
 
