@@ -64,23 +64,33 @@ def node(
 
 def plant(plane: ControlPlane, nodes: Iterable[dict[str, Any]]) -> None:
     """Have these Nodes in the cluster."""
-    listed = list(nodes)
-    for start in range(0, len(listed), _AT_ONCE):
-        puts = [
-            {
-                "requestPut": {
-                    "key": _encoded(f"/registry/minions/{each['metadata']['name']}"),
-                    "value": _encoded(json.dumps(each)),
-                }
-            }
-            for each in listed[start : start + _AT_ONCE]
-        ]
-        address = plane._etcd_url.removeprefix("http://")
+    _change(
+        plane,
+        [
+            {"requestPut": {"key": _key(each["metadata"]["name"]), "value": _encoded(json.dumps(each))}}
+            for each in nodes
+        ],
+    )
+
+
+def uproot(plane: ControlPlane, names: Iterable[str]) -> None:
+    """Have these Nodes in the cluster no more."""
+    _change(plane, [{"requestDeleteRange": {"key": _key(name)}} for name in names])
+
+
+def _change(plane: ControlPlane, operations: list[dict[str, Any]]) -> None:
+    address = plane._etcd_url.removeprefix("http://")
+    for start in range(0, len(operations), _AT_ONCE):
+        body = json.dumps({"success": operations[start : start + _AT_ONCE]})
         with contextlib.closing(http.client.HTTPConnection(address, timeout=10)) as connection:
-            connection.request("POST", "/v3/kv/txn", body=json.dumps({"success": puts}))
+            connection.request("POST", "/v3/kv/txn", body=body)
             answer = connection.getresponse()
             text = answer.read()
             assert (answer.status, json.loads(text).get("succeeded")) == (200, True), text
+
+
+def _key(name: str) -> str:
+    return _encoded(f"/registry/minions/{name}")
 
 
 def _encoded(text: str) -> str:

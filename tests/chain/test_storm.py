@@ -1,0 +1,146 @@
+"""A thousand nodes show the same fault within a minute: that is no hardware, and recovery stops itself.
+
+The Prometheus server is a stand-in (`tests/recovery/prometheus_api.py`), the Nodes have no machines behind them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.chain import aged
+from tests.chain.place import DMA
+from tests.detector.process import until
+from tests.recovery.prometheus_api import PrometheusApi, Scraped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.chain.place import Place
+
+KIND = "NeuronHasError"
+NODES, GROUPS = 1000, 10
+BREAKER = 50  # min(10 % of 1,000, 50)
+FIRST, FIRST_SECONDS = 30, 6.0  # how many come slowly before the flood
+
+
+class Fleet:
+    """A thousand Nodes of ten groups, and a Prometheus that has their detectors.
+
+    Args:
+        place: where they are.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        self.scraped: dict[str, Scraped] = {}
+        self._documents: dict[str, dict[str, Any]] = {}
+        for number in range(GROUPS):
+            group = place.aws.player.make_group(NODES // GROUPS, launch_seconds=120, terminate_seconds=1)
+            for at, instance in enumerate(place.aws.player.instances(group)):
+                name = f"{place.namespace}-{at:03}-{number}"
+                said = json.dumps({"instance": instance, "boot": "b"})
+                annotations = {"chipwarden.io/detector": said}
+                self._documents[name] = aged.node(name, instance, annotations=annotations)
+                self.scraped[name] = Scraped(instance=instance)
+        aged.plant(place.plane, self._documents.values())
+        place.set_fleet(NODES)
+
+    def strike(self, *names: str) -> None:
+        """Have these nodes become faulty."""
+        for name in names:
+            condition = {"type": KIND, "status": "True", "reason": DMA, "message": DMA}
+            path = f"/api/v1/nodes/{name}/status"
+            done = self.place.admin.patch(path, {"status": {"conditions": [condition]}})
+            assert done.code == 200, done.text
+            self.scraped[name].faults[KIND, DMA] = time.time()
+
+    def fenced(self) -> set[str]:
+        """List the Nodes with our taint."""
+        listed = self.place.admin.ask("GET", "/api/v1/nodes?resourceVersion=0").body["items"]
+        keys = {
+            node["metadata"]["name"]: [taint["key"] for taint in node["spec"].get("taints") or ()] for node in listed
+        }
+        return {name for name in self.scraped if "chipwarden.io/unhealthy" in keys[name]}
+
+
+class Observer(threading.Thread):
+    """Reads the ledger all the time, and keeps the most that was ever open.
+
+    Args:
+        place: whose ledger.
+    """
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(daemon=True)
+        self.most = 0
+        self.begun: set[str] = set()
+        self._place = place
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        while not self._ended.wait(0.1):
+            with contextlib.suppress(OSError):  # the test has failed, and its API server has ended
+                self._look()
+
+    def _look(self) -> None:
+        held = [entry for entry in self._place.entries() if entry["admitted_at"] and not entry["outcome"]]
+        self.most = max(self.most, len(held))
+        self.begun |= {entry["node"] for entry in held}
+
+    def end(self) -> None:
+        """Read no more."""
+        self._ended.set()
+        self.join(10)
+
+
+@pytest.fixture
+def fleet(place: Place) -> Iterator[Fleet]:
+    made = Fleet(place)
+    yield made
+    aged.uproot(place.plane, made.scraped)
+
+
+def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place, fleet: Fleet) -> None:
+    names = sorted(fleet.scraped)
+    with PrometheusApi(fleet.scraped) as api:
+        for _ in range(2):
+            place.recovery("--prometheus-url", api.url, policies={DMA: {"confirmFor": "1s"}})
+        leader = place.leader()
+        until(lambda: leader.metric("observations", "healthy") == NODES, seconds=30, what="all are seen")
+        observer = Observer(place)
+        observer.start()
+
+        began = time.monotonic()
+        for name in names[:FIRST]:
+            fleet.strike(name)
+            time.sleep(FIRST_SECONDS / FIRST)
+        until(lambda: len(place.marked()) == 3, seconds=20, what="as many are given away as may be")
+        fleet.strike(*names[FIRST:])
+        assert time.monotonic() - began < 60, "within a minute"
+        until(lambda: place.ledger().get("tripped"), seconds=30, what="the breaker trips")
+        leader.kill()  # in the middle of it
+
+        heir = place.leader(but=leader)
+        until(lambda: heir.metric("breaker_tripped", DMA) == 1, seconds=20, what="the heir knows")
+        passes = len(place.asked("get", "configmaps/recovery-control"))
+        until(lambda: len(place.asked("get", "configmaps/recovery-control")) > passes + 3, seconds=30, what="3 passes")
+        observer.end()
+
+    assert observer.most <= 3
+    assert len(observer.begun) == 3, "maxConcurrent, in all"
+    assert len(place.marked()) == len(set(place.marked())) == 3
+    fenced = fleet.fenced()
+    assert observer.begun <= fenced
+    assert len(fenced) <= BREAKER
+    assert fenced <= {entry["node"] for entry in place.entries()}
+    assert place.ledger()["tripped"].keys() == {DMA}
+    told = [event for event in place.events("BreakerTripped") if event["involvedObject"]["name"] in fleet.scraped]
+    assert [event.get("count", 1) for event in told] == [1], "one clear Event"
+    assert "reset-breaker NeuronHasError_DMA_ERROR" in told[0]["message"]
+    assert len(place.asked("patch", "/api/v1/nodes/")) < 4 * BREAKER, "no storm of requests"
