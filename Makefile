@@ -46,7 +46,7 @@ layers: $(STAMP)
 check: lint types layers test ## Run everything that CI runs
 
 bench: $(STAMP) ## Measure; see docs/benchmarks.md (needs root and a quiet machine)
-	$(BIN)/python -m compileall -q runtime detector $(VENV)/lib >/dev/null || true
+	$(BIN)/python -m compileall -q runtime detector recovery $(VENV)/lib >/dev/null || true
 	$(BIN)/python -m bench.run $(ARGS)
 
 reference: $(STAMP) ## Write docs/reference.md anew

@@ -249,7 +249,8 @@ def bare_cpu(seconds: float, rate: float) -> float:
         "import os,select,time,sys\n"
         "fd=os.open('/dev/kmsg',os.O_RDONLY|os.O_NONBLOCK); os.lseek(fd,0,2)\n"
         "p=select.poll(); p.register(fd,1)\n"
-        "while True:\n p.poll()\n try:\n  while True: os.read(fd,8192)\n except (BlockingIOError, BrokenPipeError): pass\n"
+        "while True:\n p.poll()\n try:\n  while True: os.read(fd,8192)\n"
+        " except (BlockingIOError, BrokenPipeError): pass\n"
     )
     process = subprocess.Popen([sys.executable, "-c", code])
     time.sleep(0.5)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import Final
 
-_ALL: Final = ("hotpath", "live", "kube")
+_ALL: Final = ("hotpath", "live", "kube", "recovery")
 
 
 def main() -> int:

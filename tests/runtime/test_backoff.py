@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from runtime.backoff import FIRST_SECONDS, LONGEST_SECONDS, Lane
-
 
 
 def _lane(seed: int = 1, pace_seconds: float = 0.0) -> Lane:
