@@ -114,7 +114,8 @@ class Pages:
 
     def _reader(self) -> Iterator[Family]:
         source = self._board.source
-        yield _gauge("reader_up", "Whether the kernel log can be read.", self._board.sight.is_up)
+        sight = self._board.sight
+        yield _gauge("reader_up", "Whether the kernel log is being read.", sight.is_up and not sight.is_stuck())
         yield _counter("records_total", "Kernel log records read.", source.records)
         yield _counter("lost_records_total", "Kernel log records overwritten before they could be read.", source.lost)
         yield _counter("overruns_total", "Times the kernel log overran the reader.", source.overruns)
