@@ -132,10 +132,13 @@ class AwsProxy:
 
     def _serve(self, client: socket.socket) -> None:
         with contextlib.suppress(OSError), client, client.makefile("rb") as incoming:
-            while line := incoming.readline():
+            while (line := incoming.readline()).endswith(b"\n"):
                 verb, path, _ = line.decode().split(" ")
                 headers = dict(http.client.parse_headers(incoming).items())
-                body = incoming.read(int(headers.get("Content-Length", 0)))
+                length = int(headers.get("Content-Length", 0))
+                body = incoming.read(length)
+                if len(body) < length:  # whoever asked has ended
+                    break
                 action, parameters = _read(headers, body)
                 fault = self._fault(action)
                 self.calls.append(Call(action, parameters, fault, time.monotonic()))

@@ -121,6 +121,16 @@ def test_a_call_after_a_drip_finds_its_thread_free(aws: Aws, hasty: AutoScaling)
             break
 
 
+def test_a_client_that_is_being_made_for_points_holds_a_call_no_longer_than_its_round(hasty_sdk: Sdk) -> None:
+    rounds = Rounds(hasty_sdk, seconds=0.5)
+    with hasty_sdk._making, pytest.raises(CloudError) as caught:  # as while an agent with credentials hangs
+        AutoScaling(rounds).group_of(NOBODY)
+
+    assert caught.value.outcome == "timeout"
+    assert AutoScaling(Rounds(hasty_sdk)).group_of(NOBODY) is None
+    rounds.close()
+
+
 def test_the_client_of_ec2_is_made_only_when_it_is_needed(aws: Aws, hasty_sdk: Sdk) -> None:
     rounds = Rounds(hasty_sdk, seconds=ROUND_SECONDS)
     cloud = AutoScaling(rounds)

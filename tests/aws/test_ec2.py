@@ -61,13 +61,23 @@ def test_a_wildcard_in_a_groups_name_is_a_letter(aws: Aws, cloud: AutoScaling) -
     assert asked["Filter.1.Value.1"] == r"trn1-\*"
 
 
-def test_running_instances_are_listed_page_by_page(aws: Aws, cloud: AutoScaling) -> None:
-    name = aws.player.make_group(0)
-    aws.player.group(name).desired_capacity = 103
-    aws.player.step()  # one by one: moto's pages are of launches
+def page(instance: str, more: str) -> str:
+    """Write one page of running instances of a group; moto would need a hundred launches for two."""
+    tag = "<tagSet><item><key>aws:autoscaling:groupName</key><value>trn</value></item></tagSet>"
+    inside = f"<instanceId>{instance}</instanceId><instanceState><name>running</name></instanceState>{tag}"
+    reservation = f"<item><instancesSet><item>{inside}</item></instancesSet></item>"
+    return (
+        f"say:<DescribeInstancesResponse><requestId>1</requestId><reservationSet>{reservation}</reservationSet>"
+        f"{more}</DescribeInstancesResponse>"
+    )
 
-    assert cloud.running_with_tag(name) == set(aws.player.instances(name))
-    assert len(aws.proxy.of("ec2:DescribeInstances")) == 2
+
+def test_running_instances_are_listed_page_by_page(aws: Aws, cloud: AutoScaling) -> None:
+    first, second = "i-0000000000000000a", "i-0000000000000000b"
+    aws.proxy.will(page(first, "<nextToken>two</nextToken>"), page(second, ""))
+
+    assert cloud.running_with_tag("trn") == {first, second}
+    assert [call.parameters.get("NextToken") for call in aws.proxy.calls] == [None, "two"]
 
 
 def test_an_instance_is_terminated_when_ec2_says_so_or_knows_it_no_more(aws: Aws, cloud: AutoScaling) -> None:
@@ -102,8 +112,7 @@ def test_an_answer_without_the_instance_proves_nothing(aws: Aws, cloud: AutoScal
 
 
 def test_pages_without_end_are_no_answer(aws: Aws, cloud: AutoScaling) -> None:
-    page = "<requestId>1</requestId><reservationSet/><nextToken>again</nextToken>"
-    aws.proxy.always(f"say:<DescribeInstancesResponse>{page}</DescribeInstancesResponse>")
+    aws.proxy.always(page(NOBODY, "<nextToken>again</nextToken>"))
 
     with pytest.raises(PortError, match="do not end"):
         cloud.running_with_tag("trn")

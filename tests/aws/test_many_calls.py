@@ -29,7 +29,7 @@ def test_memory_threads_and_descriptors_stay_flat_over_3000_calls_of_which_most_
         [sys.executable, "-m", "tests.aws.many_calls", name, aws.player.instances(name)[0], "3000"],
         env=aws.environ(),
         cwd=Path(__file__).parents[2],
-        stdout=subprocess.PIPE,
+        capture_output=True,
         check=True,
         timeout=120,
     )
