@@ -26,7 +26,7 @@ from tests.recovery.program import Recovery, recovery
 
 if TYPE_CHECKING:
     import subprocess
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from tests.aws.proxy import Call
@@ -60,7 +60,7 @@ class Machine(OwnNode):
         self.instance = instance
         self._records = 0
         self.kmsg = self.detector.state_dir.parent / "kmsg"
-        aged.plant(place.plane, [aged.node(self.name, instance)])
+        place.plant([aged.node(self.name, instance)])
         until(lambda: self.ask("GET", self.path)[0] == 200, what="the API server sees the Node")
 
     def announce(self) -> None:
@@ -127,6 +127,7 @@ class Place:
         self.since = plane.audit_offset()
         self.replicas: list[Recovery] = []
         self.machines: list[Machine] = []
+        self._planted: list[str] = []
         self._configs = 0
         self._make_account()
         self.set_fleet(0)
@@ -165,6 +166,12 @@ class Place:
         status = {"status": counts | {"desiredNumberScheduled": count}}
         done = self.admin.patch(f"{path}/{APP}/status", status)
         assert done.code == 200, done.text
+
+    def plant(self, documents: Iterable[dict[str, Any]]) -> None:
+        """Have Nodes there until the test ends: the next one must not find their fences."""
+        listed = list(documents)
+        self._planted += [each["metadata"]["name"] for each in listed]
+        aged.plant(self.plane, listed)
 
     def machine(self, instance: str) -> Machine:
         """Add a Node; its detector is still to be started."""
@@ -315,6 +322,7 @@ class Place:
             replica.kill()
         for machine in self.machines:
             machine.detector.kill()
+        aged.uproot(self.plane, self._planted)
         with contextlib.suppress(KubectlError):  # the test may have ended the API server
             self.plane.kubectl("delete", "pods", "--all", "-n", self.namespace, "--force", "--grace-period=0")
 

@@ -11,16 +11,12 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.chain import aged
 from tests.chain.place import DMA
 from tests.detector.process import until
 from tests.recovery.prometheus_api import PrometheusApi, Scraped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.chain.place import Place
 
 KIND = "NeuronHasError"
@@ -39,16 +35,16 @@ class Fleet:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.scraped: dict[str, Scraped] = {}
-        self._documents: dict[str, dict[str, Any]] = {}
+        documents: list[dict[str, Any]] = []
         for number in range(GROUPS):
             group = place.aws.player.make_group(NODES // GROUPS, launch_seconds=120, terminate_seconds=1)
             for at, instance in enumerate(place.aws.player.instances(group)):
                 name = f"{place.namespace}-{at:03}-{number}"
                 said = json.dumps({"instance": instance, "boot": "b"})
                 annotations = {"chipwarden.io/detector": said}
-                self._documents[name] = aged.node(name, instance, annotations=annotations)
+                documents.append(aged.node(name, instance, annotations=annotations))
                 self.scraped[name] = Scraped(instance=instance)
-        aged.plant(place.plane, self._documents.values())
+        place.plant(documents)
         place.set_fleet(NODES)
 
     def strike(self, *names: str) -> None:
@@ -99,14 +95,8 @@ class Observer(threading.Thread):
         self.join(10)
 
 
-@pytest.fixture
-def fleet(place: Place) -> Iterator[Fleet]:
-    made = Fleet(place)
-    yield made
-    aged.uproot(place.plane, made.scraped)
-
-
-def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place, fleet: Fleet) -> None:
+def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place) -> None:
+    fleet = Fleet(place)
     names = sorted(fleet.scraped)
     with PrometheusApi(fleet.scraped) as api:
         for _ in range(2):

@@ -43,9 +43,7 @@ def test_two_leaders_at_once_are_never_over_budget_and_act_once(place: Place, mo
         group = place.aws.player.make_group(20, launch_seconds=0.3, terminate_seconds=0.2)
         for place_in, instance in enumerate(place.aws.player.instances(group)[:5]):
             name = f"{place.namespace}-{number}-{place_in}"
-            aged.plant(
-                place.plane, [aged.node(name, instance, conditions={KIND: SRAM}, annotations=_said_by(instance))]
-            )
+            place.plant([aged.node(name, instance, conditions={KIND: SRAM}, annotations=_said_by(instance))])
             fault = {(KIND, SRAM): clock.now().timestamp() - 1}
             scraped[name] = Scraped(instance=instance, faults=fault)
             faulty.add(instance)
