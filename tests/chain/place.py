@@ -42,7 +42,7 @@ DMA = "NeuronHasError_DMA_ERROR"
 SRAM = "NeuronHasError_SRAM_UNCORRECTABLE_ERROR"
 HANG = "NeuronHasError_HANG_ON_COLLECTIVES"
 _RIGHTS = REPOSITORY / "manifests" / "base" / "recovery-rbac.yaml"
-_SHIPPED = "neuron-healthcheck-system"
+SHIPPED = "neuron-healthcheck-system"
 _numbers = itertools.count()
 
 
@@ -117,11 +117,12 @@ class Place:
         plane: the API server.
         aws: with the groups.
         folder: for all files.
+        namespace: with recovery's account and a DaemonSet; None = a new one, in which they are made.
     """
 
-    def __init__(self, plane: ControlPlane, aws: Aws, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, aws: Aws, folder: Path, namespace: str | None = None) -> None:
         self.plane, self.aws, self.folder = plane, aws, folder
-        self.namespace = f"chain-{next(_numbers)}"
+        self.namespace = namespace or f"chain-{next(_numbers)}"
         self.admin = holder(plane, plane.admin_token)
         self.user = f"system:serviceaccount:{self.namespace}:{ACCOUNT}"
         self.since = plane.audit_offset()
@@ -129,14 +130,15 @@ class Place:
         self.machines: list[Machine] = []
         self._planted: list[str] = []
         self._configs = 0
-        self._make_account()
+        if namespace is None:
+            self._make_account()
         self.set_fleet(0)
         self.kubeconfig = self.kubeconfig_at(None)
         aws.player.on_gone = self._remove_node
 
     def _make_account(self) -> None:
         self.plane.kubectl("create", "namespace", self.namespace)
-        documents = list(yaml.safe_load_all(_RIGHTS.read_text().replace(_SHIPPED, self.namespace)))
+        documents = list(yaml.safe_load_all(_RIGHTS.read_text().replace(SHIPPED, self.namespace)))
         for each in documents:  # the names of what is not in the namespace are made the test's own
             if each["kind"].startswith("Cluster") or each["metadata"].get("namespace") == "default":
                 each["metadata"]["name"] += f"-{self.namespace}"
@@ -190,7 +192,9 @@ class Place:
         self.set_fleet(len(self.machines))
         return made
 
-    def add_pod(self, node: str, port: int, *, app: str = APP, name: str | None = None) -> str:
+    def add_pod(
+        self, node: str, port: int, *, app: str = APP, name: str | None = None, more: dict[str, Any] | None = None
+    ) -> str:
         """Have a running pod on a Node.
 
         Args:
@@ -198,6 +202,7 @@ class Place:
             port: of its pages, on loopback.
             app: its label; that of the detectors has its page found.
             name: None = after the Node.
+            more: of its spec.
         """
         name = name or f"{app}-{node}"
         ports = [{"name": "metrics", "containerPort": port}]
@@ -206,6 +211,7 @@ class Place:
             "automountServiceAccountToken": False,
             "terminationGracePeriodSeconds": 0,
             "containers": [{"name": "main", "image": "none.invalid/none", "ports": ports}],
+            **(more or {}),
         }
         metadata: dict[str, Any] = {"name": name, "labels": {"app": app}}
         if app == APP:
