@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.detector.process import until, write_kernel_log
-from tests.kubernetes.faults import FaultProxy, closes_after, resets_after, says, silent, whole
-from tests.kubernetes.inside import Inside
 from tests.kubernetes.ownnode import OwnNode
 
 if TYPE_CHECKING:
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
 
     from tests.detector.process import Detector
     from tests.kubernetes.controlplane import ControlPlane
-    from tests.kubernetes.faults import Fault
 
 _DMA = "NeuronHasError_DMA_ERROR"
 _TROUBLE = "API server refuses or does not answer"
@@ -119,73 +116,3 @@ def test_a_rotated_token_leaves_no_gap(node: OwnNode) -> None:
     assert detector.log(_TROUBLE) == []
     assert {each.code for each in node.asked("patch")} == {200}
     assert detector.metric("api_requests_total", "PATCH", "401") == 1
-
-
-# Trouble on the way, made by a stand-in in front of the real API server.
-
-
-@pytest.fixture
-def proxy(apiserver: ControlPlane) -> Iterator[FaultProxy]:
-    with FaultProxy(apiserver) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def inside(apiserver: ControlPlane, node: OwnNode, proxy: FaultProxy, tmp_path: Path) -> Iterator[Inside]:
-    """Start a detector behind the proxy; its first condition is published, and the next may be at once."""
-    with Inside(node, tmp_path, kubeconfig=apiserver.kubeconfig_for(node.token(), url=proxy.url)) as inside:
-        inside.settle()
-        inside.advance(2)
-        yield inside
-
-
-@pytest.mark.parametrize("fault", [resets_after(0), resets_after(100), closes_after(0), closes_after(100)])
-def test_an_answer_that_was_cut_off_changes_nothing(
-    node: OwnNode, proxy: FaultProxy, inside: Inside, fault: Fault
-) -> None:
-    proxy.will(fault, fault, verb="PATCH")
-    proxy.will(fault, fault, verb="POST")
-    with node.watch() as watch:
-        inside.say("DMA_ERROR")
-        inside.settle()
-        watch.first(lambda state: state.status == "True")
-    assert len({(state.status, state.transition) for state in watch.states}) == 1
-    (event,) = node.events()
-    assert (event["reason"], event["count"]) == (_DMA, 1)
-    assert node.condition()["lastTransitionTime"] == inside.health.view().conditions[0].last_transition_at.strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
-
-
-def test_a_request_that_is_not_answered_is_given_up_and_sent_again(
-    node: OwnNode, proxy: FaultProxy, inside: Inside
-) -> None:
-    proxy.will(silent, verb="PATCH")
-    begun = time.monotonic()
-    inside.say("DMA_ERROR", device=1)
-    inside.say("HANG_ON_COLLECTIVES", device=2)
-    node.wait_for("True")
-    assert 4.5 < time.monotonic() - begun < 8
-    assert "nd-id=2" in node.condition()["message"]
-
-
-def test_after_an_hour_the_last_state_arrives(node: OwnNode, proxy: FaultProxy, inside: Inside) -> None:
-    proxy.always(says(whole(503, Retry_After="1")))
-    inside.say("DMA_ERROR", device=0)
-    for number in range(120):
-        tried = inside.publisher._patches.failures
-        inside.advance(30)
-        until(partial(_has_failed_again, inside, tried), what="it is tried again within half a minute")
-        if number == 60:
-            inside.say("DMA_ERROR", device=1, times=1000)
-    assert len(proxy.requests("PATCH")) < 300
-    proxy.always(None)
-    inside.advance(40)
-    condition = node.wait_for("True")
-    inside.settle()
-    assert "nd-id=1" in condition["message"]
-    assert {event["count"] for event in node.events(_DMA)} == {1, 1000}
-
-
-def _has_failed_again(inside: Inside, tried: int) -> bool:
-    return inside.publisher._patches.failures > tried

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.detector.process import until
-from tests.kubernetes.faults import FaultProxy, says, takes, vanishes, whole
 from tests.kubernetes.inside import Inside
 from tests.kubernetes.ownnode import KIND, OwnNode
 
@@ -21,7 +18,6 @@ if TYPE_CHECKING:
 
     from tests.kubernetes.controlplane import ControlPlane
 
-Start = "Callable[..., Inside]"
 _DMA = "NeuronHasError_DMA_ERROR"
 _HANG = "NeuronHasError_HANG_ON_COLLECTIVES"
 
@@ -272,125 +268,3 @@ def test_a_node_with_much_content_costs_no_more_than_one_without(node: OwnNode, 
     inside = start()
     inside.say("DMA_ERROR")
     node.wait_for("True")
-
-
-# What goes wrong on the way; the state must arrive all the same, and no more be asked than need be.
-
-
-@pytest.fixture
-def proxy(apiserver: ControlPlane) -> Iterator[FaultProxy]:
-    with FaultProxy(apiserver) as proxy:
-        yield proxy
-
-
-@pytest.fixture
-def through(
-    apiserver: ControlPlane, node: OwnNode, proxy: FaultProxy, start: Callable[..., Inside]
-) -> Callable[..., Inside]:
-    """Start a detector behind the proxy."""
-    kubeconfig = apiserver.kubeconfig_for(node.token(), url=proxy.url)
-    return lambda **options: start(kubeconfig=kubeconfig, **options)
-
-
-def test_retry_after_is_obeyed(node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.will(says(whole(429, Retry_After="2")), verb="PATCH")
-    inside.say("DMA_ERROR")
-    node.wait_for("True")
-    refused, taken = proxy.requests("PATCH")[1:3]
-    assert 2.0 <= taken.at - refused.at < 4.0
-
-
-@pytest.mark.parametrize("status", [409, 503])
-def test_a_refusal_is_tried_again_ever_more_slowly(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside], status: int
-) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.will(*[says(whole(status))] * 3, verb="PATCH")
-    inside.say("DMA_ERROR")
-    node.wait_for("True")
-    inside.settle()
-    times = [each.at for each in proxy.requests("PATCH")[1:]]
-    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert len(waits) == 3
-    assert 0.12 < waits[0] < waits[1] * 2.2 < waits[2] * 5
-
-
-def test_a_fault_that_was_refused_is_merged_with_the_next(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
-) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.always(says(whole(503)))
-    for device in range(10):
-        inside.say("DMA_ERROR", device=device)
-    until(lambda: len(proxy.requests("PATCH")) >= 3)
-    proxy.always(None)
-    before = len(proxy.requests("PATCH"))
-    inside.settle()
-    assert len(proxy.requests("PATCH")) <= before + 2
-    assert "nd-id=0 " in node.condition()["message"]
-    assert len(inside.health.faults) == 10
-
-
-def test_a_half_open_connection_is_replaced(node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.will(vanishes, verb="PATCH")
-    inside.say("DMA_ERROR", device=0)
-    node.wait_for("True")
-    begun = time.monotonic()
-    inside.say("DMA_ERROR", device=1)
-    until(lambda: "nd-id=1 " in node.condition()["message"])
-    assert time.monotonic() - begun < 4
-
-
-def test_an_event_that_is_hopeless_does_not_hold_up_others(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
-) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.will(says(whole(422, b'{"message": "Event is invalid"}')), verb="POST")
-    inside.say("DMA_ERROR")
-    inside.settle()
-    inside.say("HANG_ON_COLLECTIVES")
-    inside.settle()
-    assert [event["reason"] for event in node.events()] == [_HANG]
-
-
-def test_events_that_are_refused_do_not_hold_up_conditions(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
-) -> None:
-    inside = through().settle()
-
-    proxy.will(*[says(whole(403))] * 50, verb="POST")
-    inside.say("DMA_ERROR")
-    node.wait_for("True")
-    inside.say("HANG_ON_COLLECTIVES")
-    until(lambda: _HANG in node.condition()["message"])
-    assert node.events() == []
-
-
-def test_what_is_outstanding_is_sent_before_the_end(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
-) -> None:
-    inside = through().settle()
-    inside.advance(2)
-    proxy.will(takes(0.5), verb="PATCH")
-    inside.say("DMA_ERROR")
-    inside.__exit__()
-    assert node.is_true()
-    assert len(node.events(_DMA)) == 1
-
-
-def test_an_answer_that_is_no_node_is_an_error(
-    node: OwnNode, proxy: FaultProxy, through: Callable[..., Inside]
-) -> None:
-    proxy.will(*[says(whole(200, body)) for body in (b"<html>login</html>", b"[]", b"\xff")])
-    inside = through()
-    inside.say("DMA_ERROR")
-    assert node.wait_for("True")
-    inside.settle()
-    assert inside.board.why_not_ready() is None
