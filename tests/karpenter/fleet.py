@@ -13,6 +13,7 @@ from tests.karpenter import build
 from tests.kubernetes.binaries import MissingError, program
 from tests.kubernetes.client import KubectlError
 from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.overlay import MANIFESTS, NAMESPACE
 from tests.kubernetes.process import Process, free_port, wait_until
 
 if TYPE_CHECKING:
@@ -129,6 +130,13 @@ class Fleet(ControlPlane):
             "BATCH_IDLE_DURATION": "300ms",
             "BATCH_MAX_DURATION": "2s",
         }
+
+
+def account(fleet: Fleet) -> Path:
+    """Return a kubeconfig of recovery's account, with the rights of the manifests and no others."""
+    for name in ("namespace", "recovery-rbac"):
+        fleet.kubectl("apply", "-f", str(MANIFESTS / "base" / f"{name}.yaml"))
+    return fleet.kubeconfig_for(fleet.token("node-problem-detector", namespace=NAMESPACE))
 
 
 def _pool() -> list[dict[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,117 +12,35 @@ from recovery.karpenter import KarpenterClaims, _Metadata, _NodeClaim
 from recovery.ledger import KubeLedger
 from recovery.ports import PortError
 from tests.detector.process import until
-from tests.karpenter.fleet import POOL
-from tests.kubernetes.overlay import MANIFESTS, NAMESPACE
+from tests.karpenter.fleet import POOL, account
+from tests.karpenter.jobs import SECONDS, Job
+from tests.kubernetes.overlay import NAMESPACE
 from tests.kubernetes.recovering import Hands, RunningClock, entry, rest_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from recovery.model import NodeFacts
     from tests.karpenter.fleet import Fleet
 
 _TERMINATION = "karpenter.sh/nodeclaim-termination-timestamp"
-_SECONDS = 60.0
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def account(fleet: Fleet) -> Path:
-    """Recovery's account with the rights of the manifests, and no others."""
-    for name in ("namespace", "recovery-rbac"):
-        fleet.kubectl("apply", "-f", str(MANIFESTS / "base" / f"{name}.yaml"))
-    return fleet.kubeconfig_for(fleet.token("node-problem-detector", namespace=NAMESPACE))
 
 
 class Recovery(Hands):
     """Recovery's hands, with its own account."""
 
-    def __init__(self, fleet: Fleet, account: Path) -> None:
-        super().__init__(fleet, kubeconfig=account)
-        self.ledger = KubeLedger(rest_for(fleet, kubeconfig=account), NAMESPACE, RunningClock())
+    def __init__(self, fleet: Fleet) -> None:
+        own = account(fleet)
+        super().__init__(fleet, kubeconfig=own)
+        self.ledger = KubeLedger(rest_for(fleet, kubeconfig=own), NAMESPACE, RunningClock())
         self.claims = KarpenterClaims(self.rest, self.ledger.now)
 
 
 @pytest.fixture
-def recovery(fleet: Fleet, account: Path) -> Iterator[Recovery]:
-    recovery = Recovery(fleet, account)
+def recovery(fleet: Fleet) -> Iterator[Recovery]:
+    recovery = Recovery(fleet)
     yield recovery
     recovery.close()
-
-
-class Job:
-    """Pods that share one node, and keep off those of other jobs.
-
-    Args:
-        fleet: where they run.
-        replicas: how many pods of a ReplicaSet.
-        guarded: a PodDisruptionBudget lets none of them go.
-        annotations: of each pod.
-    """
-
-    def __init__(
-        self, fleet: Fleet, *, replicas: int = 2, guarded: bool = False, annotations: dict[str, str] | None = None
-    ) -> None:
-        self.name = f"job-{next(_numbers)}"
-        self._fleet = fleet
-        labels = {"job": self.name}
-        other_jobs = [{"key": "job", "operator": "Exists"}, {"key": "job", "operator": "NotIn", "values": [self.name]}]
-        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": other_jobs}}
-        spec = {
-            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
-            "containers": [
-                {"name": "x", "image": "none.invalid/x", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
-            ],
-        }
-        template = {"metadata": {"labels": labels, "annotations": annotations or {}}, "spec": spec}
-        selector = {"matchLabels": labels}
-        objects: list[dict[str, Any]] = [
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": self.name},
-                "spec": {"replicas": replicas, "selector": selector, "template": template},
-            }
-        ]
-        if guarded:
-            budget = {"maxUnavailable": 0, "selector": selector}
-            metadata = {"name": self.name}
-            objects.append(
-                {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": budget}
-            )
-        fleet.apply(*objects)
-        self.replicas = replicas
-        until(lambda: len(self.pods()) == replicas, seconds=_SECONDS, what="the job runs")
-
-    def pods(self) -> dict[str, str]:
-        """Return its running pods and their nodes."""
-        found = self._fleet.get("pods", "-l", f"job={self.name}")["items"]
-        alive = (each for each in found if "deletionTimestamp" not in each["metadata"])
-        return {
-            each["metadata"]["name"]: each["spec"]["nodeName"] for each in alive if each["status"]["phase"] == "Running"
-        }
-
-    def node(self) -> str:
-        """Return the node that all of it is on."""
-        (node,) = set(self.pods().values())
-        return node
-
-    def wait_elsewhere(self, node: str) -> None:
-        """Return when all of it runs on another node."""
-
-        def is_elsewhere() -> bool:
-            nodes = list(self.pods().values())
-            return len(nodes) == self.replicas and node not in nodes
-
-        until(is_elsewhere, seconds=_SECONDS, what=f"{self.name} is not on {node}")
-
-    def delete(self) -> None:
-        """Delete it and give its node back."""
-        nodes = set(self.pods().values())
-        self._fleet.kubectl("delete", "deployment,pdb", self.name, "--ignore-not-found", "--wait=false")
-        self._fleet.kubectl("delete", "nodes", *nodes, "--wait=false")
 
 
 def _pool_nodes(fleet: Fleet) -> list[dict[str, Any]]:
@@ -136,9 +53,7 @@ def _claims(fleet: Fleet, facts: NodeFacts) -> list[dict[str, Any]]:
 
 
 def _wait_gone(fleet: Fleet, recovery: Recovery, facts: NodeFacts) -> None:
-    until(
-        lambda: recovery.claims.is_gone(facts.name, facts.provider_id), seconds=_SECONDS, what="the NodeClaim is gone"
-    )
+    until(lambda: recovery.claims.is_gone(facts.name, facts.provider_id), seconds=SECONDS, what="the NodeClaim is gone")
     assert _claims(fleet, facts) == []
     until(
         lambda: not fleet.get("nodes", f"--field-selector=metadata.name={facts.name}")["items"], what="so is its Node"
@@ -150,7 +65,7 @@ def test_a_faulty_node_is_replaced_though_pods_hold_on_to_it(fleet: Fleet, recov
     name = guarded.node()
     facts = recovery.nodes.read(name)
     assert facts.nodepool == POOL
-    until(lambda: recovery.claims.size(POOL) == len(_pool_nodes(fleet)), seconds=_SECONDS, what="Karpenter has counted")
+    until(lambda: recovery.claims.size(POOL) == len(_pool_nodes(fleet)), seconds=SECONDS, what="Karpenter has counted")
     fenced = entry(node=name, uid=facts.uid, group=POOL, instance="", provider_id=facts.provider_id)
     recovery.nodes.fence(facts, fenced)
     progress = recovery.nodes.drain(recovery.nodes.read(name))
@@ -169,7 +84,7 @@ def test_a_fenced_node_is_drained_to_a_new_one_first(fleet: Fleet, recovery: Rec
     name = job.node()
     facts = recovery.nodes.read(name)
     recovery.nodes.fence(facts, entry(node=name, uid=facts.uid))
-    until(lambda: not recovery.nodes.drain(recovery.nodes.read(name)).left, seconds=_SECONDS, what="drained")
+    until(lambda: not recovery.nodes.drain(recovery.nodes.read(name)).left, seconds=SECONDS, what="drained")
     job.wait_elsewhere(name)
     recovery.claims.terminate(recovery.nodes.read(name))
     _wait_gone(fleet, recovery, facts)
@@ -182,7 +97,7 @@ def test_an_end_that_somebody_else_began_and_that_stalls_is_helped_on(fleet: Fle
     facts = recovery.nodes.read(name)
     (claim,) = _claims(fleet, facts)
     fleet.kubectl("delete", "nodeclaim", claim["metadata"]["name"], "--wait=false")
-    until(lambda: recovery.nodes.read(name).deleting, seconds=_SECONDS, what="Karpenter has begun")
+    until(lambda: recovery.nodes.read(name).deleting, seconds=SECONDS, what="Karpenter has begun")
     stalls_until = time.monotonic() + 3
     until(lambda: time.monotonic() > stalls_until or not _claims(fleet, facts))
     assert _claims(fleet, facts), "without the annotation it waits for the budget"
