@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import socketserver
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +25,7 @@ from tests.detector.process import until
 from tests.kubernetes import kernellog
 from tests.recovery.detector_page import page
 from tests.recovery.prometheus_api import PrometheusApi, Scraped
-from tests.recovery.servers import Server, answers, http
+from tests.recovery.servers import http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +36,9 @@ if TYPE_CHECKING:
 _TYPE = "NeuronHasError"
 _QUIET_SECONDS = 30.0
 _REPETITIONS = 5
+_POLICY = {"confirmFor": "1s"}
 _fleets = itertools.count()
+_phases = itertools.cycle((0.3, 1.4, 2.5, 3.6, 4.7))  # seconds
 
 
 class InImage(Place):
@@ -75,11 +79,33 @@ def _memory(replica: Recovery, count: int) -> float:
     return _megabytes(replica, "VmRSS")
 
 
+class _Page(socketserver.StreamRequestHandler):
+    """Answers as a detector with nothing to report."""
+
+    def handle(self) -> None:
+        """Read a request, and answer it."""
+        while self.rfile.readline().strip():
+            pass
+        self.wfile.write(http(page(instance=None)))
+
+
+@contextlib.contextmanager
+def _page_at(host: str) -> Iterator[int]:
+    """Serve a page at an address of loopback; the port."""
+    with socketserver.ThreadingTCPServer((host, 0), _Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
 def _pages(plane: ControlPlane, count: int) -> Memory:
-    """A fleet whose detectors' pages are read one by one."""
-    with _place(plane) as place, Server(answers(http(page()))) as server:
-        for number in range(count):
-            place.add_pod(f"paged-{number}", server.port)
+    """A fleet whose detectors' pages are read one by one, each at an address of its own."""
+    with _place(plane) as place, contextlib.ExitStack() as stack:
+        for number in range(1, count + 1):
+            host = f"127.0.2.{number}"
+            name = place.add_pod(f"paged-{number}", stack.enter_context(_page_at(host)))
+            status = {"podIP": host, "podIPs": [{"ip": host}, {"$patch": "replace"}]}
+            place.admin.patch(f"/api/v1/namespaces/{place.namespace}/pods/{name}/status", {"status": status})
         place.set_fleet(count)
         replica = place.recovery("--poll", "5s")
         quiet = _memory(replica, count)
@@ -108,14 +134,15 @@ def _prometheus(plane: ControlPlane, count: int) -> Memory:
             return Memory(quiet, _megabytes(replica, "VmRSS"), _megabytes(replica, "VmHWM"))
 
 
-_POLICY = {"confirmFor": "1s"}
-
-
 def memory(plane: ControlPlane) -> None:
     """What the leader holds."""
     print("| leader's resident memory | quiet | after a replacement | peak | goal |\n|---|---|---|---|---|")
-    rows = (("100 nodes, pages", 100, _pages, 90), ("100 nodes, Prometheus", 100, _prometheus, 90))
-    for title, count, measure, goal in (*rows, ("10,000 nodes, Prometheus", 10_000, _prometheus, 150)):
+    rows = (
+        ("100 nodes, pages", 100, _pages, 90),
+        ("100 nodes, Prometheus", 100, _prometheus, 90),
+        ("10,000 nodes, Prometheus", 10_000, _prometheus, 150),
+    )
+    for title, count, measure, goal in rows:
         found = measure(plane, count)
         print(
             f"| {title} | {found.quiet:.0f} MB | {found.after:.0f} MB | {found.peak:.0f} MB | {goal} MB |", flush=True
@@ -139,9 +166,6 @@ def _line_to_call(plane: ControlPlane, policy: dict[str, str], poll: str) -> flo
         # The Node has to go before its ledger does: the next leader would rebuild a ledger from it.
         until(lambda: machine.entry().get("outcome"), seconds=60, what="replaced")
         return float(place.marks()[0].at) - began
-
-
-_phases = itertools.cycle((0.3, 1.4, 2.5, 3.6, 4.7))
 
 
 def latency(plane: ControlPlane) -> None:
