@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pure check lint types layers tools kubernetes bench reference lock clean
+.PHONY: help run test coverage test-pure check lint types layers tools kubernetes bench reference lock clean
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -25,7 +25,10 @@ run: ## Start the detector on this machine's kernel log (needs root)
 tools: $(STAMP)
 
 test: $(STAMP) kubernetes ## Run all tests (needs root, Debian and Go)
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
+
+coverage: $(STAMP) ## Show which branches the pure tests leave out
+	$(BIN)/python -m pytest -m pure --cov --cov-report=term-missing:skip-covered $(ARGS)
 
 test-pure: $(STAMP) ## Run the tests that need neither root nor Go
 	$(BIN)/python -m pytest -m pure $(ARGS)

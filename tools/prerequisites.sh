@@ -21,3 +21,4 @@ if [ ${#missing[@]} -gt 0 ]; then
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || say "apt-get could not install ${missing[*]}"
 fi
 python3 tests/kubernetes/build.py >/dev/null
+python3 tests/karpenter/build.py >/dev/null
