@@ -19,7 +19,6 @@ from tests.chain import aged
 from tests.detector.kernel import record
 from tests.detector.process import REPOSITORY, neuron_line, until
 from tests.kubernetes.asks import holder
-from tests.kubernetes.client import KubectlError
 from tests.kubernetes.ownnode import OwnNode
 from tests.kubernetes.process import free_port
 from tests.recovery.program import Recovery, recovery
@@ -137,14 +136,25 @@ class Place:
         aws.player.on_gone = self._remove_node
 
     def _make_account(self) -> None:
-        self.plane.kubectl("create", "namespace", self.namespace)
+        done = self.admin.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
+        assert done.code == 201, done.text
         documents = list(yaml.safe_load_all(_RIGHTS.read_text().replace(SHIPPED, self.namespace)))
         for each in documents:  # the names of what is not in the namespace are made the test's own
             if each["kind"].startswith("Cluster") or each["metadata"].get("namespace") == "default":
                 each["metadata"]["name"] += f"-{self.namespace}"
                 if "roleRef" in each:
                     each["roleRef"]["name"] += f"-{self.namespace}"
-        self.plane.apply(*documents)
+        for each in documents:
+            done = self.admin.ask("POST", self._collection(each), each)
+            assert done.code == 201, done.text
+
+    @staticmethod
+    def _collection(document: dict[str, Any]) -> str:
+        """Tell where objects of a document's kind are made."""
+        version, kind = document["apiVersion"], document["kind"].lower() + "s"
+        root = "/api/v1" if version == "v1" else f"/apis/{version}"
+        namespace = document["metadata"].get("namespace")
+        return f"{root}/namespaces/{namespace}/{kind}" if namespace else f"{root}/{kind}"
 
     def kubeconfig_at(self, url: str | None) -> Path:
         """Write a kubeconfig of recovery's account.
@@ -152,7 +162,10 @@ class Place:
         Args:
             url: of a proxy before the API server; None = the server itself.
         """
-        return self.plane.kubeconfig_for(self.plane.token(ACCOUNT, namespace=self.namespace), url=url)
+        path = f"/api/v1/namespaces/{self.namespace}/serviceaccounts/{ACCOUNT}/token"
+        done = self.admin.ask("POST", path, {"spec": {}})
+        assert done.code == 201, done.text
+        return self.plane.kubeconfig_for(done.body["status"]["token"], url=url)
 
     def set_fleet(self, count: int) -> None:
         """Say on how many nodes there should be a detector, as the DaemonSet's controller does."""
@@ -329,8 +342,8 @@ class Place:
         for machine in self.machines:
             machine.detector.kill()
         aged.uproot(self.plane, self._planted)
-        with contextlib.suppress(KubectlError):  # the test may have ended the API server
-            self.plane.kubectl("delete", "pods", "--all", "-n", self.namespace, "--force", "--grace-period=0")
+        path = f"/api/v1/namespaces/{self.namespace}/pods"
+        self.admin.ask("DELETE", path, {"gracePeriodSeconds": 0})
 
 
 def points(aws: Aws, name: str) -> Iterator[tuple[float, float, float]]:

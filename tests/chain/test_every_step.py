@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 KIND = "NeuronHasError"
 RULES = Rules(policies={DMA: Policy(confirm_for=Duration(0), drain_timeout=Duration(20))})
 STATES = ["observed", "fenced", "admitted", "notified", "drained", "terminating", "gone", "replaced"]
-PASSES, SECONDS = 90, 2.0
+PASSES, SECONDS = 60, 5.0
 WHOLE = 0.4  # seconds that the API server has for an answer
 LONGEST = 6.0  # seconds of a pass: several requests, on a busy machine
 CALLS = (

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from tests.chain import aged
 from tests.chain.place import DMA
 from tests.detector.process import until
+from tests.kubernetes.asks import STRATEGIC
+from tests.kubernetes.ownnode import _connect
 from tests.recovery.prometheus_api import PrometheusApi, Scraped
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 KIND = "NeuronHasError"
 NODES, GROUPS = 1000, 10
 BREAKER = 50  # min(10 % of 1,000, 50)
-FIRST, FIRST_SECONDS = 30, 6.0  # how many come slowly before the flood
+FIRST, FIRST_SECONDS = 30, 5.0  # how many come slowly before the flood
 
 
 class Fleet:
@@ -49,12 +51,16 @@ class Fleet:
 
     def strike(self, *names: str) -> None:
         """Have these nodes become faulty."""
-        for name in names:
-            condition = {"type": KIND, "status": "True", "reason": DMA, "message": DMA}
-            path = f"/api/v1/nodes/{name}/status"
-            done = self.place.admin.patch(path, {"status": {"conditions": [condition]}})
-            assert done.code == 200, done.text
-            self.scraped[name].faults[KIND, DMA] = time.time()
+        condition = {"type": KIND, "status": "True", "reason": DMA, "message": DMA}
+        body = json.dumps({"status": {"conditions": [condition]}})
+        headers = {"Authorization": f"Bearer {self.place.plane.admin_token}", "Content-Type": STRATEGIC}
+        with contextlib.closing(_connect(self.place.plane)) as connection:
+            for name in names:
+                connection.request("PATCH", f"/api/v1/nodes/{name}/status", body=body, headers=headers)
+                answer = connection.getresponse()
+                assert answer.status == 200, answer.read()
+                answer.read()
+                self.scraped[name].faults[KIND, DMA] = time.time()
 
     def fenced(self) -> set[str]:
         """List the Nodes with our taint."""

@@ -4,7 +4,8 @@ Not run are `eksctl`, whose ServiceAccount is made here as it would make it, and
 DaemonSet's pods would run, with their environment and a token of their own. The injected line names the instance, for
 the kernel log is shared by all detectors of this machine.
 
-Source: awsdocs-neuron.readthedocs-hosted.com, "Neuron node problem detector and recovery" (read 2026-11-29).
+Source: AWS Machine Learning Blog, 2024-07-25, "Node problem detection and recovery for AWS Neuron nodes within Amazon
+EKS clusters".
 """
 
 from __future__ import annotations
