@@ -246,6 +246,15 @@ class Process:
         return None if decision is None else decision.why.value
 
 
+def fleet(size: int = 10, rules: Rules | None = None) -> tuple[World, list[str], Process]:
+    """Make a quiet fleet of one group, watched for 5 s."""
+    world = World()
+    names = world.add_group("g", size)
+    process = world.process(rules)
+    world.run(process, 5)
+    return world, names, process
+
+
 def with_entry(world: World, name: str, **changes: Any) -> None:
     """Change a node's entry in the ledger, as another leader would have."""
     body = world.ledger_text or LedgerBody()
