@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from recovery import entries
-from recovery.confirm import Fault, faults_of
-from runtime.vocabulary import FaultClass
+from recovery.confirm import GRAVITY, Fault, faults_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -64,10 +63,10 @@ def attend(sighting: Sighting, body: LedgerBody, rules: Rules, watch: Watch, now
 def _rank(entry: Entry | None, faults: list[Fault], now: datetime) -> tuple[int, bool, datetime]:
     """Rank by gravity; of equals the fenced come first, then the oldest."""
     if faults:
-        return faults[0].fault_class.gravity, entry is None, faults[0].started
+        return GRAVITY[faults[0].fault_class], entry is None, faults[0].started
     if entry is None:
-        return len(FaultClass), True, now
-    return entry.class_.gravity, False, entry.observed_at or now
+        return len(GRAVITY), True, now
+    return GRAVITY[entry.class_], False, entry.observed_at or now
 
 
 def _turn(line: list[str], watch: Watch, most: int) -> set[str]:

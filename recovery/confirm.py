@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 POLLS_TO_AGREE: Final = 2
 DISAGREE_AFTER: Final = timedelta(seconds=60)
+GRAVITY: Final = {fault_class: fault_class.gravity for fault_class in FaultClass}  # asked for a thousand times a pass
+_SEVERAL: Final = 2
 
 
 class Health(enum.StrEnum):
@@ -73,11 +75,11 @@ def faults_of(seen: Seen, rules: Rules, watch: Watch, now: datetime) -> list[Fau
     """
     faults = [_fault(seen.node, fault, rules, watch, now) for fault in seen.faults]
     known = [fault for fault in faults if fault is not None]
-    return sorted(known, key=_rank)
+    return known if len(known) < _SEVERAL else sorted(known, key=_rank)
 
 
 def _rank(fault: Fault) -> tuple[bool, int, datetime]:
-    return fault.action is not Action.REPLACE, fault.fault_class.gravity, fault.started
+    return fault.action is not Action.REPLACE, GRAVITY[fault.fault_class], fault.started
 
 
 def _fault(node: str, fault: FaultSeen, rules: Rules, watch: Watch, now: datetime) -> Fault | None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from recovery import entries
 from recovery.budget import remaining, remaining_in
-from recovery.confirm import Health
+from recovery.confirm import GRAVITY, Health
 from recovery.decision import Decision, Why
 from recovery.guard import is_enabled
 from recovery.model import Way
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from recovery.policy import Rules
 
 # Their alarms need data from the first minute on, whether a detector knows them or not.
-_ALWAYS: Final = (
+_ALWAYS: Final[tuple[str, ...]] = (
     "NeuronHasError_SRAM_UNCORRECTABLE_ERROR",
     "NeuronHasError_NC_UNCORRECTABLE_ERROR",
     "NeuronHasError_HBM_UNCORRECTABLE_ERROR",
@@ -38,10 +38,9 @@ def fault_points(sighting: Sighting) -> tuple[dict[str, int], dict[str, tuple[st
 
     It is the detectors' word alone, so that an alarm does not wait for anything else.
     """
-    nodes: dict[str, list[str]] = {reason: [] for reason in _ALWAYS}
+    known = {_ALWAYS, *(seen.reasons for seen in sighting.seen.values())}  # a handful: detectors know the same reasons
+    nodes: dict[str, list[str]] = {reason: [] for reasons in known for reason in reasons}
     for name, seen in sighting.seen.items():
-        for reason in seen.reasons:
-            nodes.setdefault(reason, [])
         for reason in {fault.reason for fault in seen.faults}:
             nodes.setdefault(reason, []).append(name)
     return {reason: len(names) for reason, names in nodes.items()}, {
@@ -123,7 +122,7 @@ def healed(body: LedgerBody, sighting: Sighting) -> list[tuple[str, str]]:
 
 def gravest_first(decisions: Iterable[Decision]) -> tuple[Decision, ...]:
     """Sort decisions for people."""
-    return tuple(sorted(decisions, key=lambda each: (each.fault_class.gravity, each.node)))
+    return tuple(sorted(decisions, key=lambda each: (GRAVITY[each.fault_class], each.node)))
 
 
 def open_entries(body: LedgerBody) -> dict[str, int]:

@@ -14,7 +14,7 @@ from recovery.decision import Why
 from recovery.guard import identity
 from recovery.model import Outcome, State
 from recovery.moves import Act, Need, Step, Wait
-from recovery.standing import Standing, stand
+from recovery.standing import Standing, is_unlisted, stand
 from runtime.vocabulary import Action, Status
 
 if TYPE_CHECKING:
@@ -48,9 +48,31 @@ def follow_reboot(entry: Entry, view: View, ctx: Context) -> Move:
     if view.facts is not None and (done := _is_back(entry, view.facts, ctx.now)) is not None:
         return done
     until = (entry.entered_at or ctx.now) + REBOOT_LIMIT
+    is_over = ctx.now >= until or view.is_gone
+    replaced = _replaced(entry, view, ctx) if is_over and view.unread is None else None
+    return replaced or _awaited(entry, view, until, ctx)
+
+
+def _awaited(entry: Entry, view: View, until: datetime, ctx: Context) -> Step | Wait:
     if ctx.now < until:
         return Wait(why=Why.REBOOTING, detail=_seen(entry, view), until=until)
-    return _late(entry, view, ctx)
+    if view.unread is not None:
+        return Wait(why=Why.API_UNKNOWN, detail=view.unread)
+    failed = entries.close(entry, Outcome.FAILED, ctx.now, reboots_failed=1)
+    return Step(entry=failed, detail=f"not back within {REBOOT_LIMIT.seconds // 60} min: {_seen(entry, view)}")
+
+
+def _replaced(entry: Entry, view: View, ctx: Context) -> Step | Need | None:
+    """Look whether its group replaces the machine."""
+    found = view.found
+    if found is None:
+        return Need.FOLLOW
+    placed = stand(found, entry.instance, action=Action.REBOOT, respects_protection=False)
+    was_in_group = found.group is not None or view.is_gone  # what was never in one is just not back
+    if placed.standing is not Standing.DOING and not (was_in_group and is_unlisted(found, entry.instance)):
+        return None
+    going = entries.enter(entry, State.TERMINATING, ctx.now, terminating_at=ctx.now, called_at=None)
+    return Step(entry=going, detail="its group replaces it")
 
 
 def _is_back(entry: Entry, facts: NodeFacts, now: datetime) -> Step | None:
@@ -73,16 +95,3 @@ def _seen(entry: Entry, view: View) -> str:
     boot = "still the old boot" if view.facts.boot == entry.boot else "new boot"
     ready = "ready" if view.facts.ready else "not ready"
     return f"{boot}, {ready}, condition {entry.type} is {_condition(entry, view.facts)}"
-
-
-def _late(entry: Entry, view: View, ctx: Context) -> Move:
-    if view.unread is not None:
-        return Wait(why=Why.API_UNKNOWN, detail=view.unread)
-    if view.found is None:
-        return Need.FOLLOW
-    placed = stand(view.found, entry.instance, action=Action.REBOOT, respects_protection=False)
-    if placed.standing is Standing.DOING:
-        going = entries.enter(entry, State.TERMINATING, ctx.now, terminating_at=ctx.now, called_at=None)
-        return Step(entry=going, detail=f"its group replaces it: {placed.detail}")
-    failed = entries.close(entry, Outcome.FAILED, ctx.now, reboots_failed=1)
-    return Step(entry=failed, detail=f"not back within {REBOOT_LIMIT.seconds // 60} min: {_seen(entry, view)}")

@@ -18,7 +18,7 @@ from recovery.following import follow
 from recovery.guard import guard
 from recovery.model import Outcome, State, Way
 from recovery.moves import CALL_AGAIN, Act, Need, Step, Wait
-from recovery.standing import Standing, stand
+from recovery.standing import Standing, is_unlisted, stand
 from runtime.vocabulary import Action
 
 if TYPE_CHECKING:
@@ -49,16 +49,10 @@ def _gone_before(entry: Entry, view: View, ctx: Context) -> Move | None:
     """Look whether somebody else is taking a machine away whose Node is gone already."""
     if view.found is None:
         return Need.FOLLOW
-    standing = _stand(entry, view.found, ctx).standing
-    if view.found.unknown is None and (standing is Standing.DOING or _is_unlisted(entry, view.found)):
+    is_done = _stand(entry, view.found, ctx).standing is Standing.DOING
+    if is_done or is_unlisted(view.found, entry.instance):
         return _followed(entry, view.found, ctx, "the Node is gone, its machine is going or gone")
     return None
-
-
-def _is_unlisted(entry: Entry, found: Found) -> bool:
-    if found.group is None:
-        return found.absent
-    return all(member.instance != entry.instance for member in found.group.members)
 
 
 def _graver(entry: Entry, view: View, ctx: Context) -> Step | None:

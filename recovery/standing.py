@@ -108,6 +108,13 @@ def member_of(group: Group, instance: str) -> Member | None:
     return next((member for member in group.members if member.instance == instance), None)
 
 
+def is_unlisted(found: Found, instance: str) -> bool:
+    """Tell whether complete answers no longer have the instance."""
+    if found.unknown is not None:
+        return False
+    return found.absent if found.group is None else member_of(found.group, instance) is None
+
+
 def is_serving(member: Member) -> bool:
     """Tell whether an instance is InService and Healthy."""
     return member.state.lower() == _IN_SERVICE and member.health.lower() == _HEALTHY

@@ -45,7 +45,7 @@ def test_1000_nodes_with_one_fault_within_a_minute_trip_the_breaker_and_few_are_
         world.break_node(name, DMA)
         if number % 100 == 99:
             world.run(process, 6)
-    world.run(process, 600)
+    world.run(process, 200)
     assert [entry.outcome for entry in world.entries() if entry.admitted_at] == []
     assert len(world.entries()) <= 50
     assert len(world.acts()) <= 3
