@@ -115,7 +115,7 @@ def remaining(body: LedgerBody, budget: Budget, fleet: int | None, now: datetime
 
 def remaining_in(body: LedgerBody, found: Found, budget: Budget) -> int:
     """Tell how many more a group may lose, as far as itself and the ledger tell."""
-    in_group = sum(entry.group == found.name for entry in _open(body))
+    in_group = sum(entry.group == (found.name or "") for entry in _open(body))
     left = most_unhealthy(found.size, budget) - len(_out_of_service(body, found))
     return max(0, min(budget.max_per_group - in_group, left))
 
@@ -132,7 +132,7 @@ def _admitted_at(body: LedgerBody, now: datetime) -> list[datetime]:
 
 def _out_of_service(body: LedgerBody, found: Found) -> frozenset[str]:
     """List the instances of a group that are out or being taken out, each once."""
-    being = frozenset(entry.instance for entry in _open(body) if entry.group == found.name)
+    being = frozenset(entry.instance for entry in _open(body) if entry.group == (found.name or ""))
     return being if found.group is None else being | not_serving(found.group)
 
 
