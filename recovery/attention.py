@@ -14,7 +14,7 @@ from recovery.confirm import GRAVITY, Fault, faults_of
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from recovery.model import Entry, LedgerBody, Sighting
+    from recovery.model import LedgerBody, Sighting
     from recovery.policy import Rules
     from recovery.watch import Watch
 
@@ -49,8 +49,13 @@ def attend(sighting: Sighting, body: LedgerBody, rules: Rules, watch: Watch, now
     }
     ignored = [name for name, faults in struck.items() if not faults and name not in held]
     holders = sorted(name for name, entry in held.items() if entries.holds_slot(entry))
-    rest = {name for name in (*held, *struck) if name not in stopped}.difference(holders, ignored)
-    line = sorted(rest, key=lambda name: (*_rank(held.get(name), struck.get(name, []), now), name))
+    ranks: dict[str, tuple[int, bool, datetime]] = {}  # gravity; of equals the fenced come first, then the oldest
+    for name, entry in held.items():
+        ranks[name] = (GRAVITY[entry.class_], False, entry.observed_at or now)
+    for name, faults in struck.items():
+        if faults:
+            ranks[name] = (GRAVITY[faults[0].fault_class], name not in held, faults[0].started)
+    line = sorted(ranks.keys() - stopped.keys() - set(holders), key=lambda name: (*ranks[name], name))
     turn = _turn(line, watch, max(0, MOST_READ - len(holders)))
     return Attention(
         read=[*holders, *(name for name in line if name in turn)],
@@ -58,15 +63,6 @@ def attend(sighting: Sighting, body: LedgerBody, rules: Rules, watch: Watch, now
         stopped=stopped,
         ignored=ignored,
     )
-
-
-def _rank(entry: Entry | None, faults: list[Fault], now: datetime) -> tuple[int, bool, datetime]:
-    """Rank by gravity; of equals the fenced come first, then the oldest."""
-    if faults:
-        return GRAVITY[faults[0].fault_class], entry is None, faults[0].started
-    if entry is None:
-        return len(GRAVITY), True, now
-    return GRAVITY[entry.class_], False, entry.observed_at or now
 
 
 def _turn(line: list[str], watch: Watch, most: int) -> set[str]:

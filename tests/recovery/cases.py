@@ -13,6 +13,7 @@ from recovery.model import (
     SCALE_DOWN_DISABLED,
     TAINT,
     Entry,
+    FaultSeen,
     Group,
     LedgerBody,
     Member,
@@ -27,7 +28,7 @@ from recovery.moves import Context, View
 from recovery.policy import Rules
 from recovery.standing import Found
 from runtime.vocabulary import SCALE_DOWN_ANNOTATION, UNHEALTHY_TAINT, Action, FaultClass
-from tests.recovery.machines import DMA, SRAM, T0, TYPE
+from tests.recovery.machines import DMA, KINDS, SRAM, T0, TYPE
 
 I1, I2, I3 = (f"i-{number:017x}" for number in (1, 2, 3))
 FENCED_TAINT = Taint(key=UNHEALTHY_TAINT, effect="NoSchedule", value="dead")
@@ -131,3 +132,17 @@ def view(**changes: Any) -> View:
 def context(*entries: Entry, **changes: Any) -> Context:
     body = LedgerBody(entries=entries)
     return replace(Context(rules=Rules(), body=body, paused=None, fleet=100, now=T0), **changes)
+
+
+def gauge(reason: str = DMA, minutes: float = 1, **changes: Any) -> FaultSeen:
+    """Make a gauge of 1 of a fault that began so many minutes ago."""
+    fault_class, action = KINDS[reason]
+    since = T0 - timedelta(minutes=minutes)
+    made = FaultSeen(type=TYPE, reason=reason, fault_class=fault_class, action=action, since=since)
+    return replace(made, **changes)
+
+
+def fleet_with(reason: str, count: int, minutes: float = 1, **changes: Any) -> Sighting:
+    """Make a poll of so many nodes of a fleet of 40 with the same fault."""
+    nodes = [seen(node=f"n{number}", faults=(gauge(reason, minutes, **changes),)) for number in range(count)]
+    return sighting(*nodes, fleet=40)
