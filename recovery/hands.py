@@ -6,7 +6,7 @@ the next look at the world tells.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from recovery.ports import Cloud, Karpenter, Lead, Nodes
 
 _LOG = logs.get(__name__)
+_MOST_REMEMBERED: Final = 1000
 
 
 class Hands:
@@ -46,6 +47,11 @@ class Hands:
         self._karpenter = karpenter
         self._lead = lead
         self._lookup = lookup
+        self._denials: dict[str, str] = {}
+
+    def denial(self, entry: Entry) -> str | None:
+        """Tell in whose words the last call for an entry was denied; None = not here."""
+        return self._denials.get(entry.id)
 
     def refuse(self, act: Act) -> Wait | None:
         """Tell why an act must not even be written down; None = it may."""
@@ -121,8 +127,10 @@ class Hands:
         if error.denied is not None and act in (Act.MARK, Act.REBOOT, Act.RELEASE_CLAIM):
             back = entries.enter(entry, State.DRAINED, now, terminating_at=None, members=())
             book.remember(back)
+            if len(self._denials) > _MOST_REMEMBERED:
+                self._denials.clear()
+            self._denials[entry.id] = str(error)
             return Wait(why=Why.ACCESS_DENIED, detail=str(error), blocked=True)
         why = Why.CLOUD_UNKNOWN if act in ON_CLOUD else Why.API_UNKNOWN
-        if error.denied is not None:
-            why = Why.ACCESS_DENIED
+        why = why if error.denied is None else Why.ACCESS_DENIED
         return Wait(why=why, detail=str(error), blocked=not error.conflict)

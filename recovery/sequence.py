@@ -76,8 +76,6 @@ def _drain_announced(entry: Entry, ctx: Context) -> str:
 def _drain(entry: Entry, view: View, ctx: Context) -> Move:
     timeout = timedelta(seconds=ctx.rules.drain_timeout(entry.reason, entry.class_).seconds)
     until = (entry.entered_at or ctx.now) + timeout
-    if view.facts is None:
-        return Step(entry=entries.enter(entry, State.DRAINED, ctx.now), detail="the Node is gone")
     if ctx.now >= until:
         detail = "drain timeout is over" if timeout else "no time is given to a drain"
         return Step(entry=entries.enter(entry, State.DRAINED, ctx.now), detail=detail)
@@ -106,12 +104,12 @@ def _give_away(entry: Entry, view: View, ctx: Context) -> Move:
     placed = _stand(entry, view.found, ctx)
     if placed.standing is Standing.DOING:
         return _followed(entry, view.found, ctx, f"already being done: {placed.detail}")
-    is_absent = placed.standing is Standing.ABSENT
-    if is_absent and entry.action is not Action.REBOOT:
+    if placed.standing is Standing.ABSENT and entry.action is not Action.REBOOT:
         return Step(entry=entries.close(entry, Outcome.REFUSED, ctx.now), detail=placed.detail)
-    if placed.standing is not Standing.GO and not is_absent:
+    if placed.standing not in (Standing.GO, Standing.ABSENT):
         return refused(placed)
-    return Need.GROUP_NOW if view.found.at != ctx.now else _handed_over(entry, view, ctx, placed.detail)
+    is_fresh = view.found.at == ctx.now
+    return _handed_over(entry, view, view.found, ctx, placed.detail) if is_fresh else Need.GROUP_NOW
 
 
 def refused(placed: Stand) -> Wait:
@@ -126,25 +124,23 @@ def _stand(entry: Entry, found: Found, ctx: Context) -> Stand:
     return stand(found, entry.instance, action=entry.action, respects_protection=respects)
 
 
-def _handed_over(entry: Entry, view: View, ctx: Context, detail: str) -> Step:
+def _handed_over(entry: Entry, view: View, found: Found, ctx: Context, said: str) -> Step:
     """Make the call that replaces or reboots, the time of it written first so that a crash cannot make two."""
     if entry.action is Action.REBOOT:
-        boot = view.facts.boot if view.facts is not None else None
+        boot = None if view.facts is None else view.facts.boot
         rebooting = entries.enter(entry, State.REBOOTING, ctx.now, boot=boot, called_at=ctx.now, kind=None)
-        return Step(entry=rebooting, act=Act.REBOOT, detail=detail)
-    going = _terminating(entry, view.found, ctx.now)
-    going = entries.enter(going, State.TERMINATING, ctx.now, called_at=ctx.now, accepted=False, kind=None)
-    return Step(entry=going, act=Act.RELEASE_CLAIM if going.way is Way.KARPENTER else Act.MARK, detail=detail)
+        return Step(entry=rebooting, act=Act.REBOOT, detail=said or f"reboot of {entry.instance}")
+    going = _terminating(entry, found, ctx.now, called_at=ctx.now)
+    act = Act.RELEASE_CLAIM if found.way is Way.KARPENTER else Act.MARK
+    return Step(entry=going, act=act, detail=said or f"replacement of {entry.instance} in {entry.group}")
 
 
 def _followed(entry: Entry, found: Found, ctx: Context, detail: str) -> Step:
-    going = _terminating(entry, found, ctx.now)
-    return Step(entry=entries.enter(going, State.TERMINATING, ctx.now, called_at=None, kind=None), detail=detail)
+    return Step(entry=_terminating(entry, found, ctx.now, called_at=None), detail=detail)
 
 
-def _terminating(entry: Entry, found: Found | None, now: datetime) -> Entry:
-    """Remember whom the group has now, to know the newcomer. Once: a repeated call must not take it for an old one."""
-    if entry.terminating_at is not None or found is None:
-        return entry
+def _terminating(entry: Entry, found: Found, now: datetime, *, called_at: datetime | None) -> Entry:
+    """Remember whom the group has now, to know the newcomer."""
     members = found.running if found.group is None else {member.instance for member in found.group.members}
-    return replace(entry, terminating_at=now, members=tuple(sorted({*members, entry.instance})), way=found.way)
+    known = replace(entry, terminating_at=now, members=tuple(sorted({*members, entry.instance})), way=found.way)
+    return entries.enter(known, State.TERMINATING, now, called_at=called_at, accepted=False, kind=None)

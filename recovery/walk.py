@@ -203,8 +203,8 @@ class Walk:
             would=is_enabled(view.seen, self._tools.rules) is False,
         )
 
-    @staticmethod
-    def _told(entry: Entry, wait: Wait) -> Decision:
+    def _told(self, entry: Entry, wait: Wait) -> Decision:
+        words = self._tools.hands.denial(entry) if wait.why is Why.ACCESS_DENIED else None
         return Decision(
             node=entry.node,
             group=entry.group,
@@ -214,7 +214,7 @@ class Walk:
             state=entry.state,
             decision=_name(wait),
             why=wait.why,
-            detail=wait.detail,
+            detail=words or wait.detail,
             until=wait.until,
             would=entry.would,
         )

@@ -70,7 +70,7 @@ def test_a_fence_is_lifted_where_recovery_is_switched_off_unless_the_machine_is_
 
 def node_with(text: str | None, **changes: Any) -> NodeFacts:
     annotations = {} if text is None else {RECOVERY_ANNOTATION: text}
-    return facts(**({"fenced": True, "annotations": annotations} | changes))
+    return msgspec.structs.replace(facts(fenced=True, annotations=annotations), **changes)
 
 
 def test_a_ledger_is_made_anew_of_the_copies() -> None:

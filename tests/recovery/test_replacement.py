@@ -275,3 +275,11 @@ def test_a_machine_that_lingers_on_its_node_after_its_replacement_is_not_begun_w
     assert world.nodes[names[0]].is_tainted
     assert world.now - world.marked_at[instance] > timedelta(seconds=200)
     assert world.entry(names[0]).reason == DMA
+
+
+def test_protection_from_scale_in_is_noted_in_the_event_of_the_call() -> None:
+    world, names, process = fleet()
+    world.groups["g"].members[world.nodes[names[0]].instance or ""].protected = True
+    world.break_node(names[0])
+    world.run(process, 20)
+    assert "protected from scale-in" in world.told("Terminating")[0][1]

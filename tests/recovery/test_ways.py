@@ -116,6 +116,7 @@ def test_a_denied_mark_was_not_made_so_that_it_can_be_undone_and_is_tried_every_
     assert world.entry(names[0]).state is State.DRAINED
     assert process.why(names[0]) == Why.ACCESS_DENIED
     assert any("denied it is" in message for _, message in world.told("Blocked"))
+    assert "denied it is" in str(process.decision(names[0]))
     tried = [body.entries[0].called_at for body in world.history if body.entries]
     assert 3 <= len({at for at in tried if at is not None}) <= 4
     world.heal(names[0])
