@@ -55,12 +55,14 @@ class Call(NamedTuple):
         parameters: of a form, or the whole JSON document.
         fault: what went wrong.
         at: monotonic seconds.
+        attempt: the SDK's count of how often it has sent this one request.
     """
 
     action: str
     parameters: dict[str, Any]
     fault: str
     at: float
+    attempt: int = 1
 
 
 class AwsProxy:
@@ -141,7 +143,7 @@ class AwsProxy:
                     break
                 action, parameters = _read(headers, body)
                 fault = self._fault(action)
-                self.calls.append(Call(action, parameters, fault, time.monotonic()))
+                self.calls.append(Call(action, parameters, fault, time.monotonic(), _attempt(headers)))
 
                 fetch = partial(self._fetch, action, verb, path, body, headers)
                 if not _fault(fault, action.partition(":")[0])(client, fetch):
@@ -169,6 +171,12 @@ class AwsProxy:
         head = [f"HTTP/1.1 {answer.status} {answer.reason}", f"Content-Length: {len(text)}"]
         head += [f"{name}: {value}" for name, value in answer.getheaders() if name.lower() not in _HOP]
         return "\r\n".join(head).encode() + b"\r\n\r\n" + text
+
+
+def _attempt(headers: dict[str, str]) -> int:
+    """Read `attempt=1; max=2`. Source: botocore/retries/standard.py and endpoint.py (read 2026-11-29)."""
+    found = re.search(r"attempt=(\d+)", headers.get("amz-sdk-request", ""))
+    return int(found[1]) if found else 1
 
 
 def _read(headers: dict[str, str], body: bytes) -> tuple[str, dict[str, Any]]:
