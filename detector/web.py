@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from detector.board import Board
+    from detector.model import View
     from detector.rules import Catalog
     from detector.settings import Settings
 
@@ -35,7 +36,9 @@ class Pages:
 
     def __init__(self, board: Board, catalog: Catalog, settings: Settings) -> None:
         self._board = board
-        self._fixed = [_rule_info(catalog), *_switches(settings)]
+        self._fixed = render([_rule_info(catalog), *_switches(settings)])
+        self._shown: View | None = None  # the view that `_problems_text` was made of
+        self._problems_text = b""
         self._gauges = [(rule.condition, rule.reason) for rule in catalog.rules if rule.condition]
         self._reasons = [rule.reason for rule in catalog.rules]
 
@@ -80,11 +83,13 @@ class Pages:
 
     def metrics(self) -> Page:
         """Show everything for Prometheus."""
-        families = [*self._problems(), *self._fixed, *self._reader(), *self._outlets()]
-        return Page(200, CONTENT_TYPE, render(families))
-
-    def _problems(self) -> Iterator[Family]:
         view = self._board.view
+        if view is not self._shown or not self._problems_text:  # views are replaced whole: most scrapes find the same
+            self._shown, self._problems_text = view, render(self._problems(view))
+        text = self._problems_text + self._fixed + render([*self._reader(), *self._outlets()])
+        return Page(200, CONTENT_TYPE, text)
+
+    def _problems(self, view: View | None) -> Iterator[Family]:
         faults = view.faults if view else ()
         active = {(fault.condition, fault.reason) for fault in faults}
         since: dict[tuple[str, str], float] = {}
