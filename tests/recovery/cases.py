@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from recovery.confirm import Fault, Health, Judgement
+from recovery.decide import decide
 from recovery.model import (
     CORDON,
     SCALE_DOWN_DISABLED,
@@ -18,17 +19,21 @@ from recovery.model import (
     LedgerBody,
     Member,
     NodeFacts,
+    Outcome,
     Seen,
     Sighting,
     State,
     Taint,
     Way,
 )
-from recovery.moves import Context, View
+from recovery.moves import Act, Context, Move, Step, View, Wait
 from recovery.policy import Rules
 from recovery.standing import Found
 from runtime.vocabulary import SCALE_DOWN_ANNOTATION, UNHEALTHY_TAINT, Action, FaultClass
 from tests.recovery.machines import DMA, KINDS, SRAM, T0, TYPE
+
+if TYPE_CHECKING:
+    from recovery.decision import Why
 
 I1, I2, I3 = (f"i-{number:017x}" for number in (1, 2, 3))
 FENCED_TAINT = Taint(key=UNHEALTHY_TAINT, effect="NoSchedule", value="dead")
@@ -146,3 +151,46 @@ def fleet_with(reason: str, count: int, minutes: float = 1, **changes: Any) -> S
     """Make a poll of so many nodes of a fleet of 40 with the same fault."""
     nodes = [seen(node=f"n{number}", faults=(gauge(reason, minutes, **changes),)) for number in range(count)]
     return sighting(*nodes, fleet=40)
+
+
+BLIND = Judgement(health=Health.BLIND, detail="its detector: refused")
+
+
+def decided(held: Entry | None, looked: View, ctx: Context | None = None) -> Move:
+    """Decide, twice: deciding is no event."""
+    given = ctx or (context() if held is None else context(held))
+    move = decide(held, looked, given)
+    assert decide(held, looked, given) == move
+    return move
+
+
+def stepped(move: Move) -> Step:
+    assert isinstance(move, Step), move
+    return move
+
+
+def outcome(move: Move) -> tuple[Outcome | None, Act]:
+    """Tell how a move closes an entry, and what it does."""
+    return stepped(move).entry.outcome, stepped(move).act
+
+
+def waits(move: Move) -> tuple[Why, bool]:
+    """Tell what a move waits for, and whether that is a refusal."""
+    assert isinstance(move, Wait), move
+    return move.why, move.blocked
+
+
+def member(state: str, health: str = "Healthy", instance: str = I1) -> Member:
+    return Member(instance=instance, state=state, health=health)
+
+
+def given_away(state: State = State.TERMINATING, **changes: Any) -> Entry:
+    """Make an entry whose machine was marked a minute ago, in a group of twenty."""
+    made = entry(
+        state,
+        terminating_at=T0 - timedelta(seconds=60),
+        called_at=T0 - timedelta(seconds=60),
+        accepted=True,
+        members=tuple(f"i-{number:017x}" for number in range(1, 21)),
+    )
+    return replace(made, **changes)

@@ -76,6 +76,12 @@ def test_one_poll_is_not_enough_however_old_the_fault_is() -> None:
     assert judged(node, polls=2).health is Health.FAULTY
 
 
+def test_a_fault_is_confirmed_at_the_second_and_no_sooner() -> None:
+    for seconds, health in ((9.9, Health.UNCONFIRMED), (10, Health.FAULTY)):
+        node = seen(faults=(gauge(since=T0 - timedelta(seconds=seconds)),))
+        assert judged(node, polls=3).health is health
+
+
 def test_a_fault_with_no_start_begins_when_it_is_first_seen() -> None:
     node = seen(faults=(gauge(since=None),))
     assert judged(node, polls=5).health is Health.UNCONFIRMED

@@ -6,7 +6,9 @@ import pytest
 
 from recovery.decision import Why
 from recovery.model import Outcome
-from tests.recovery.machines import SRAM
+from recovery.policy import Budget, Rules
+from recovery.ports import PortError
+from tests.recovery.machines import SLOW, SRAM
 from tests.recovery.world import fleet
 
 
@@ -38,7 +40,7 @@ def test_a_blind_source_is_said_nothing_is_published_and_nothing_begins() -> Non
 
 def test_a_node_that_goes_blind_after_admission_goes_on_with_its_condition_alone() -> None:
     world, names, process = fleet()
-    world.nodes[names[0]].pods, world.nodes[names[0]].stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 20)
     world.nodes[names[0]].blind = "connection refused"
@@ -49,7 +51,7 @@ def test_a_node_that_goes_blind_after_admission_goes_on_with_its_condition_alone
 def test_a_node_that_nothing_confirms_after_admission_is_stalled_after_15_minutes() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 20)
     node.blind, node.condition = "connection refused", "Unknown"
@@ -71,7 +73,7 @@ def test_a_node_that_nothing_confirms_after_admission_is_stalled_after_15_minute
 def test_sight_that_comes_back_in_time_stops_the_clock() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 20)
     for _ in range(3):
@@ -102,3 +104,17 @@ def test_metric_and_condition_that_disagree_for_60_s_are_said_and_not_acted_on(s
         assert process.decision(names[0]) is None
     assert world.acts() == []
     assert node.taints == ()
+
+
+def test_an_api_server_that_fails_again_and_again_is_left_alone_for_the_rest_of_a_pass() -> None:
+    world, names, process = fleet(rules=Rules(budget=Budget(storm_nodes=50)))
+    for name in names:
+        world.break_node(name, SLOW)
+    world.refuse({"read": PortError("no answer")})
+    before = world.reads
+    process.controller.step()
+    assert world.reads - before == 3
+    assert {decision.why for decision in process.controller.snapshot.decisions} == {Why.API_UNKNOWN}
+    world.refuse({})
+    world.run(process, 900)
+    assert len(world.acts()) == 3

@@ -9,38 +9,36 @@ import pytest
 
 from recovery import entries
 from recovery.confirm import Health, Judgement
-from recovery.decide import decide
 from recovery.decision import Why
 from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, Entry, LedgerBody, Member, Outcome, State, Taint, Way
-from recovery.moves import Act, Context, Move, Need, Step, View, Wait
+from recovery.moves import Act, Context, Need, View, Wait
 from recovery.policy import Rules
 from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL, Action, FaultClass
-from tests.recovery.cases import I1, I2, context, entry, facts, fault, faulty, found, group, other, seen, view
+from tests.recovery.cases import (
+    I1,
+    I2,
+    context,
+    decided,
+    entry,
+    facts,
+    fault,
+    faulty,
+    found,
+    group,
+    other,
+    seen,
+    stepped,
+    view,
+    waits,
+)
 from tests.recovery.machines import DMA, SLOW, SRAM, T0
 
 _SOON = T0 + timedelta(seconds=5)
 _DEGRADED = faulty(reason=SLOW, fault_class=FaultClass.DEGRADED)
 
 
-def decided(held: Entry | None, looked: View, ctx: Context) -> Move:
-    """Decide twice: deciding is no event."""
-    move = decide(held, looked, ctx)
-    assert decide(held, looked, ctx) == move
-    return move
-
-
 def fresh(**changes: Any) -> View:
     return view(**({"facts": facts()} | changes))
-
-
-def waits(move: Move) -> tuple[Why, bool]:
-    assert isinstance(move, Wait), move
-    return move.why, move.blocked
-
-
-def steps(move: Move) -> Step:
-    assert isinstance(move, Step), move
-    return move
 
 
 # A node that nothing was begun with.
@@ -122,26 +120,26 @@ def test_each_thing_that_speaks_against_it_is_told_by_its_name(
 )
 def test_what_was_closed_without_an_end_is_begun_with_again(held: Outcome) -> None:
     ctx = context(other(1, State.FENCED, outcome=held, instance=I1, added=()))
-    assert steps(decided(None, fresh(), ctx)).entry.state is State.FENCED
+    assert stepped(decided(None, fresh(), ctx)).entry.state is State.FENCED
 
 
 def test_unknown_ids_are_no_contradiction() -> None:
     looked = fresh(facts=facts(provider_instance=None), seen=seen(instance=None))
-    assert steps(decided(None, looked, context())).act is Act.FENCE
+    assert stepped(decided(None, looked, context())).act is Act.FENCE
 
 
 def test_a_node_of_a_nodepool_needs_no_instance_id() -> None:
     pool = {"karpenter.sh/nodepool": "pool"}
     looked = fresh(facts=facts(labels=pool, instance=None, provider_instance=None, provider_id="kwok://n1"))
     looked = view(facts=looked.facts, seen=seen(instance=None), found=found(way=Way.KARPENTER, group=None, name="pool"))
-    step = steps(decided(None, looked, context()))
+    step = stepped(decided(None, looked, context()))
     assert (step.entry.instance, step.entry.group, step.entry.way) == ("kwok://n1", "pool", Way.KARPENTER)
 
 
 @pytest.mark.parametrize("fault_class", [FaultClass.DEAD, FaultClass.POISONED])
 def test_a_grave_fault_is_fenced_without_a_slot(fault_class: FaultClass) -> None:
     full = context(*(other(number, group=f"h{number}") for number in range(3)))
-    step = steps(decided(None, fresh(judgement=faulty(fault_class=fault_class)), full))
+    step = stepped(decided(None, fresh(judgement=faulty(fault_class=fault_class)), full))
     assert (step.act, step.entry.state, step.entry.fenced_at) == (Act.FENCE, State.FENCED, T0)
     assert step.entry.added == (CORDON, SCALE_DOWN_DISABLED, TAINT)
     assert step.entry.admitted_at is None
@@ -152,7 +150,7 @@ def test_a_light_fault_is_fenced_when_its_turn_has_come(fault_class: FaultClass)
     looked = fresh(judgement=faulty(reason=SLOW, fault_class=fault_class))
     full = context(*(other(number, group=f"h{number}") for number in range(3)))
     assert waits(decided(None, looked, full)) == (Why.MAX_CONCURRENT, True)
-    assert steps(decided(None, looked, context())).act is Act.FENCE
+    assert stepped(decided(None, looked, context())).act is Act.FENCE
     fenced = context(other(1, State.FENCED))
     small = view(facts=facts(), judgement=looked.judgement, found=found(group(desired=5)))
     assert waits(decided(None, small, fenced)) == (Why.MAX_UNHEALTHY_PERCENT, True)
@@ -167,9 +165,9 @@ def test_a_grave_fault_is_not_fenced_beyond_what_its_group_can_bear_nor_in_a_ful
 
 def test_what_an_operator_had_cordoned_is_not_ours_and_what_an_older_entry_left_is() -> None:
     cordoned = fresh(facts=facts(unschedulable=True))
-    assert steps(decided(None, cordoned, context())).entry.added == (SCALE_DOWN_DISABLED, TAINT)
+    assert stepped(decided(None, cordoned, context())).entry.added == (SCALE_DOWN_DISABLED, TAINT)
     left = other(1, State.FENCED, node="n1", outcome=Outcome.STALLED, added=(CORDON, TAINT))
-    step = steps(decided(None, view(), context(left)))
+    step = stepped(decided(None, view(), context(left)))
     assert step.entry.added == (CORDON, TAINT)
     after = entries.put(context(left).body, step.entry)
     assert [held.added for held in after.entries] == [(), (CORDON, TAINT)]
@@ -185,7 +183,7 @@ def test_the_group_is_asked_for_before_a_fence_and_no_sooner() -> None:
 
 def test_a_group_that_is_not_known_lets_one_node_be_fenced() -> None:
     unknown = found(name=None, group=None, size=None, unknown="throttled")
-    step = steps(decided(None, fresh(found=unknown), context()))
+    step = stepped(decided(None, fresh(found=unknown), context()))
     assert (step.entry.group, step.act) == ("", Act.FENCE)
     fenced = context(other(1, State.FENCED, group=""))
     assert waits(decided(None, fresh(found=unknown), fenced)) == (Why.MAX_UNHEALTHY_PERCENT, True)
@@ -233,7 +231,7 @@ def test_a_fenced_node_is_told_what_its_slot_waits_for(looked: View, ctx: Contex
 
 
 def test_a_fenced_node_is_admitted_when_all_allow_it_and_the_group_was_read_just_now() -> None:
-    step = steps(decided(entry(), view(), context()))
+    step = stepped(decided(entry(), view(), context()))
     assert (step.entry.state, step.entry.admitted_at, step.act) == (State.ADMITTED, T0, Act.NONE)
     old = view(found=found(at=T0 - timedelta(seconds=3)))
     assert decided(entry(), old, context()) is Need.GROUP_NOW
@@ -241,25 +239,25 @@ def test_a_fenced_node_is_admitted_when_all_allow_it_and_the_group_was_read_just
 
 
 def test_a_fenced_node_of_a_group_that_was_not_known_is_given_its_name_first() -> None:
-    step = steps(decided(entry(group=""), view(), context()))
+    step = stepped(decided(entry(group=""), view(), context()))
     assert (step.entry.group, step.entry.state, step.act) == ("g", State.FENCED, Act.NONE)
 
 
 def test_an_entry_is_admitted_for_what_is_known_then() -> None:
     looked = view(judgement=faulty(reason=SRAM, fault_class=FaultClass.POISONED), found=found(way=Way.AUTOSCALING))
-    step = steps(decided(entry(), looked, context()))
+    step = stepped(decided(entry(), looked, context()))
     assert (step.entry.reason, step.entry.class_) == (SRAM, FaultClass.POISONED)
 
 
 def test_an_instance_in_no_group_is_refused_with_or_without_a_fence() -> None:
     nowhere = found(name=None, group=None, size=None, absent=True)
-    step = steps(decided(entry(group=""), view(found=nowhere), context()))
+    step = stepped(decided(entry(group=""), view(found=nowhere), context()))
     assert (step.entry.outcome, step.act) == (Outcome.REFUSED, Act.NONE)
     assert step.entry.added == entry().added
-    light = steps(decided(None, fresh(found=nowhere, judgement=_DEGRADED), context()))
+    light = stepped(decided(None, fresh(found=nowhere, judgement=_DEGRADED), context()))
     assert (light.entry.outcome, light.entry.added) == (Outcome.REFUSED, ())
     reboot = view(found=nowhere, judgement=faulty(action=Action.REBOOT))
-    assert steps(decided(entry(group=""), reboot, context())).entry.state is State.ADMITTED
+    assert stepped(decided(entry(group=""), reboot, context())).entry.state is State.ADMITTED
 
 
 def test_two_failed_reboots_within_a_day_make_a_replacement() -> None:
@@ -270,7 +268,7 @@ def test_two_failed_reboots_within_a_day_make_a_replacement() -> None:
     looked = view(judgement=faulty(action=Action.REBOOT))
     for hours, expected in (((1, 2), Action.REPLACE), ((1, 25), Action.REBOOT), ((1,), Action.REBOOT)):
         ctx = context(*(failed(number, hour) for number, hour in enumerate(hours)))
-        assert steps(decided(entry(), looked, ctx)).entry.action is expected
+        assert stepped(decided(entry(), looked, ctx)).entry.action is expected
 
 
 def test_stand_alone_a_random_time_is_waited_for() -> None:
@@ -285,9 +283,9 @@ def test_stand_alone_a_random_time_is_waited_for() -> None:
 
 def test_where_recovery_is_not_enabled_the_same_is_decided_and_only_written_down() -> None:
     looked = fresh(seen=seen(enabled=False))
-    first = steps(decided(None, looked, context()))
+    first = stepped(decided(None, looked, context()))
     assert (first.entry.would, first.entry.state, first.entry.added, first.act) == (True, State.FENCED, (), Act.NONE)
-    second = steps(decided(None, looked, context(first.entry)))
+    second = stepped(decided(None, looked, context(first.entry)))
     assert (second.entry.would, second.entry.state, second.entry.id) == (True, State.ADMITTED, first.entry.id)
     assert waits(decided(None, looked, context(second.entry))) == (Why.NOT_ENABLED, False)
     full = context(first.entry, *(other(number, group=f"h{number}") for number in range(3)))
@@ -297,4 +295,4 @@ def test_where_recovery_is_not_enabled_the_same_is_decided_and_only_written_down
 @pytest.mark.parametrize("enabled", [True, False])
 def test_recoverys_own_setting_overrules_the_detectors(enabled: bool) -> None:
     ctx = context(rules=Rules(enabled=enabled))
-    assert steps(decided(None, fresh(seen=seen(enabled=not enabled)), ctx)).entry.would is not enabled
+    assert stepped(decided(None, fresh(seen=seen(enabled=not enabled)), ctx)).entry.would is not enabled

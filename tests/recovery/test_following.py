@@ -8,48 +8,32 @@ from typing import Any
 import pytest
 
 from recovery.confirm import Health, Judgement
-from recovery.decide import decide
 from recovery.decision import Kind, Why
-from recovery.model import Entry, Member, Outcome, State, Way
-from recovery.moves import Act, Context, Move, Need, Step, View, Wait
+from recovery.model import Outcome, State, Way
+from recovery.moves import Act, Need, Step, View, Wait
 from recovery.policy import Budget, Rules
 from runtime.vocabulary import Action
-from tests.recovery.cases import I1, I2, context, entry, facts, found, group, view
+from tests.recovery.cases import (
+    I2,
+    context,
+    decided,
+    entry,
+    facts,
+    found,
+    given_away,
+    group,
+    member,
+    outcome,
+    stepped,
+    view,
+    waits,
+)
 from tests.recovery.machines import T0, TYPE
 
 _BEFORE = [State.FENCED, State.ADMITTED, State.NOTIFIED, State.DRAINED]
 _HOLDING = _BEFORE[1:]
 _AFTER = [State.TERMINATING, State.GONE, State.REBOOTING]
 _AGO = T0 - timedelta(minutes=30)
-_BLIND = Judgement(health=Health.BLIND, detail="its detector: refused")
-
-
-def decided(held: Entry, looked: View, ctx: Context | None = None) -> Move:
-    return decide(held, looked, ctx or context(held))
-
-
-def outcome(move: Move) -> tuple[Outcome | None, Act]:
-    assert isinstance(move, Step), move
-    return move.entry.outcome, move.act
-
-
-def waits(move: Move) -> tuple[Why, bool]:
-    assert isinstance(move, Wait), move
-    return move.why, move.blocked
-
-
-def member(state: str, health: str = "Healthy", instance: str = I1) -> Member:
-    return Member(instance=instance, state=state, health=health)
-
-
-def given_away(state: State = State.TERMINATING, **changes: Any) -> Entry:
-    given = {
-        "terminating_at": T0 - timedelta(seconds=60),
-        "called_at": T0 - timedelta(seconds=60),
-        "accepted": True,
-        "members": (I1, I2, *(f"i-{number:017x}" for number in range(3, 21))),
-    }
-    return entry(state, **(given | changes))
 
 
 @pytest.mark.parametrize(
@@ -106,8 +90,7 @@ def test_a_newcomer_is_one_that_was_not_there_and_has_not_taken_anothers_place()
     assert waits(decided(held, view(found=short)))[0] is Why.REPLACING
     fresh = member("InService", instance="i-new")
     came = found(group(desired=30, members=(*old.members[1:], fresh)))
-    move = decided(held, view(found=came))
-    assert isinstance(move, Step)
+    move = stepped(decided(held, view(found=came)))
     assert (move.entry.outcome, move.entry.replacement) == (Outcome.REPLACED, "i-new")
     assert (move.entry.state, move.entry.members) == (State.REPLACED, ())
     claimed = entry(State.REPLACED, id="e9", node="n9", outcome=Outcome.REPLACED, replacement="i-new")
@@ -122,13 +105,11 @@ def test_a_replacement_that_takes_too_long_gets_its_kind_once() -> None:
     held = given_away(State.GONE, terminating_at=T0 - timedelta(minutes=20))
     old = group(desired=19)
     answer = found(group(desired=20, members=old.members, failed_activity="no capacity"))
-    move = decided(held, view(found=answer))
-    assert isinstance(move, Step)
+    move = stepped(decided(held, view(found=answer)))
     assert (move.entry.kind, move.entry.outcome) == (Kind.CAPACITY, None)
     assert waits(decided(move.entry, view(found=answer))) == (Why.REPLACEMENT_BLOCKED, True)
     unread = found(group(desired=20, members=old.members, activities_unread="throttled"))
-    changed = decided(move.entry, view(found=unread))
-    assert isinstance(changed, Step)
+    changed = stepped(decided(move.entry, view(found=unread)))
     assert changed.entry.kind == Kind.OTHER
     assert "throttled" in changed.detail
     early = given_away(State.GONE, terminating_at=None)
@@ -142,8 +123,7 @@ def test_what_is_forced_is_read_just_before() -> None:
     ctx = context(held, rules=Rules(budget=Budget(force_terminate=True)))
     stuck = group(member("InService", "Unhealthy"))
     assert decided(held, view(found=found(stuck, at=_AGO)), ctx) is Need.GROUP_NOW
-    move = decided(held, view(found=found(stuck)), ctx)
-    assert isinstance(move, Step)
+    move = stepped(decided(held, view(found=found(stuck)), ctx))
     assert (move.act, move.entry.called_at) == (Act.FORCE, T0)
     paused = context(held, rules=ctx.rules, paused="x")
     assert waits(decided(held, view(found=found(stuck)), paused))[0] is Why.REPLACEMENT_BLOCKED
@@ -151,17 +131,14 @@ def test_what_is_forced_is_read_just_before() -> None:
 
 def test_a_mark_is_taken_back_where_a_suspended_process_would_let_it_kill_later() -> None:
     marked = group(member("InService", "Unhealthy"), suspended=("ReplaceUnhealthy",))
-    move = decided(given_away(), view(found=found(marked)))
-    assert isinstance(move, Step)
+    move = stepped(decided(given_away(), view(found=found(marked))))
     assert (move.act, move.entry.unmarked_at) == (Act.UNMARK, T0)
     assert waits(decided(move.entry, view(found=found(marked))))[0] is Why.PROCESS_SUSPENDED
     later = context(now=T0 + timedelta(seconds=30))
-    again = decided(move.entry, view(found=found(marked, at=later.now)), later)
-    assert isinstance(again, Step)
+    again = stepped(decided(move.entry, view(found=found(marked, at=later.now)), later))
     assert again.act is Act.UNMARK
     assert outcome(decided(move.entry, view(found=found()))) == (Outcome.FAILED, Act.NONE)
-    resumed = decided(move.entry, view(found=found(group(member("InService", "Unhealthy")))))
-    assert isinstance(resumed, Step)
+    resumed = stepped(decided(move.entry, view(found=found(group(member("InService", "Unhealthy"))))))
     assert (resumed.entry.unmarked_at, resumed.act) == (None, Act.NONE)
 
 
@@ -180,8 +157,7 @@ def test_a_reboot_is_over_when_a_new_boot_is_ready_and_its_condition_false() -> 
     ):
         move = decided(held, view(facts=facts(fenced=True, **changes)))
         assert isinstance(move, Step) is over
-    returned = decided(held, view(facts=facts(fenced=True, boot="b2", conditions=false)))
-    assert isinstance(returned, Step)
+    returned = stepped(decided(held, view(facts=facts(fenced=True, boot="b2", conditions=false))))
     assert outcome(decided(returned.entry, view())) == (Outcome.REBOOTED, Act.LIFT)
     assert outcome(decided(entry(State.RETURNED, added=()), view())) == (Outcome.REBOOTED, Act.NONE)
 
@@ -189,8 +165,7 @@ def test_a_reboot_is_over_when_a_new_boot_is_ready_and_its_condition_false() -> 
 def test_a_reboot_that_does_not_come_back_fails_after_15_minutes_unless_its_group_replaces_it() -> None:
     held = given_away(State.REBOOTING, action=Action.REBOOT, boot="b1", entered_at=T0 - timedelta(minutes=15))
     assert decided(held, view(found=None)) is Need.FOLLOW
-    move = decided(held, view(found=found()))
-    assert isinstance(move, Step)
+    move = stepped(decided(held, view(found=found())))
     assert (move.entry.outcome, move.entry.reboots_failed, move.act) == (Outcome.FAILED, 1, Act.NONE)
     assert waits(decided(held, view(unread="no answer", facts=None)))[0] is Why.API_UNKNOWN
     for answer in (found(group(member("Terminating"))), found(group(desired=0))):
@@ -199,8 +174,7 @@ def test_a_reboot_that_does_not_come_back_fails_after_15_minutes_unless_its_grou
         assert (going.entry.state, going.entry.outcome) == (State.TERMINATING, None)
     nowhere = found(group=None, absent=True)
     assert outcome(decided(held, view(found=nowhere))) == (Outcome.FAILED, Act.NONE)
-    gone = decided(held, view(found=nowhere, facts=None, is_gone=True))
-    assert isinstance(gone, Step)
+    gone = stepped(decided(held, view(found=nowhere, facts=None, is_gone=True)))
     assert gone.entry.state is State.TERMINATING
 
 

@@ -22,7 +22,7 @@ def lose(world: World) -> None:
 @pytest.mark.parametrize("seconds", [12, 25, 60, 320])
 def test_a_lost_ledger_is_made_anew_of_the_fenced_nodes_and_the_work_goes_on(seconds: int) -> None:
     world, names, process = fleet()
-    world.nodes[names[0]].pods, world.nodes[names[0]].stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     instance = world.nodes[names[0]].instance
     world.break_node(names[0], SRAM)
     world.run(process, seconds)
@@ -109,7 +109,7 @@ def test_a_new_machine_that_finds_its_predecessors_node_is_freed_and_the_old_ent
 def test_a_node_that_changes_hands_before_the_call_is_freed_and_nothing_is_called() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     node.instance = node.seen_instance = node.provider_instance = "i-00000000000000fff"
@@ -123,7 +123,7 @@ def test_a_node_that_changes_hands_before_the_call_is_freed_and_nothing_is_calle
 def test_a_node_made_anew_under_its_name_carries_nothing_of_ours() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     node.uid, node.taints, node.annotations, node.unschedulable = "uid-new", (), {}, False
@@ -139,9 +139,9 @@ def test_a_node_that_goes_before_the_call_is_let_go_or_followed(state: str) -> N
     world, names, process = fleet()
     if state == "fenced":
         world.break_node(names[1], SRAM)
-        world.nodes[names[1]].pods, world.nodes[names[1]].stuck = ["default/a"], {"default/a": "no"}
+        world.occupy(names[1])
         world.run(process, 15)
-    world.nodes[names[0]].pods, world.nodes[names[0]].stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     instance = world.nodes[names[0]].instance or ""
@@ -154,7 +154,7 @@ def test_a_node_that_goes_before_the_call_is_let_go_or_followed(state: str) -> N
 
 def test_a_node_that_goes_while_its_instance_stays_in_service_is_stalled() -> None:
     world, names, process = fleet()
-    world.nodes[names[0]].pods, world.nodes[names[0]].stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     del world.nodes[names[0]]
@@ -190,7 +190,7 @@ def test_a_node_that_another_acts_on_is_left_to_it(key: str) -> None:
 def test_another_that_begins_to_act_frees_the_slot_and_the_fence_stays() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     node.taints = (*node.taints, Taint(key="karpenter.sh/disrupted", effect="NoSchedule"))
@@ -205,7 +205,7 @@ def test_another_that_begins_to_act_frees_the_slot_and_the_fence_stays() -> None
 def test_a_fence_that_somebody_takes_away_is_put_back_before_the_machine_is_given_away() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     node.taints, node.unschedulable, node.version = (), False, node.version + 1

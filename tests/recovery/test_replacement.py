@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,19 +10,10 @@ from recovery.decision import Why
 from recovery.model import Outcome, State
 from recovery.policy import Budget, Rules
 from recovery.ports import PortError
-from tests.recovery.machines import DMA, SimMember
+from tests.recovery.machines import DMA
 from tests.recovery.world import fleet
 
-if TYPE_CHECKING:
-    from tests.recovery.world import World
-
 _TIMEOUT = 1200
-
-
-def a_new_instance(world: World, state: str = "InService") -> str:
-    instance = world.instance_id()
-    world.groups["g"].members[instance] = SimMember(instance, state)
-    return instance
 
 
 def test_a_group_that_launches_first_is_followed_as_well() -> None:
@@ -92,7 +82,7 @@ def test_what_is_already_being_done_is_followed_without_a_call(state: str, healt
     world.remove(group, instance)
     world.run(process, 10)
     assert world.entry(names[0]).state is State.GONE
-    a_new_instance(world)
+    world.launch("g")
     world.run(process, 10)
     assert world.outcomes() == [Outcome.REPLACED]
 
@@ -103,7 +93,7 @@ def test_what_somebody_else_has_replaced_already_is_closed_by_the_number_of_thos
     group.replaces = False
     instance = world.nodes[names[0]].instance or ""
     group.members[instance].state = "Terminating"
-    a_new_instance(world)
+    world.launch("g")
     world.break_node(names[0])
     world.run(process, 30)
     world.remove(group, instance)
@@ -122,10 +112,10 @@ def test_two_entries_of_a_group_need_two_newcomers() -> None:
         world.remove(group, world.nodes[name].instance or "")
     world.run(process, 10)
     assert [entry.state for entry in world.entries()] == [State.GONE, State.GONE]
-    first = a_new_instance(world)
+    first = world.launch("g")
     world.run(process, 20)
     assert sorted(str(outcome) for outcome in world.outcomes()) == ["None", "replaced"]
-    second = a_new_instance(world)
+    second = world.launch("g")
     world.run(process, 20)
     assert world.outcomes() == [Outcome.REPLACED, Outcome.REPLACED]
     assert {entry.replacement for entry in world.entries()} == {first, second}
@@ -267,7 +257,7 @@ def test_a_machine_that_lingers_on_its_node_after_its_replacement_is_not_begun_w
     world.break_node(names[0])
     world.run(process, 15)
     del group.members[instance]
-    a_new_instance(world)
+    world.launch("g")
     world.run(process, 300)
     assert world.outcomes() == [Outcome.REPLACED]
     assert process.why(names[0]) == Why.ALREADY_DONE

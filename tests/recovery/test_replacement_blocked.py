@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from recovery.decision import Kind, Why
 from recovery.model import Outcome
 from recovery.policy import Budget, Rules
-from tests.recovery.machines import SimMember
 from tests.recovery.world import fleet
 
-if TYPE_CHECKING:
-    from tests.recovery.world import World
-
 _TIMEOUT = 1200
-
-
-def a_new_instance(world: World, state: str = "InService") -> str:
-    instance = world.instance_id()
-    world.groups["g"].members[instance] = SimMember(instance, state)
-    return instance
 
 
 @pytest.mark.parametrize(
@@ -104,7 +92,7 @@ def test_a_lifecycle_hook_is_waited_for_never_completed_and_named() -> None:
     assert world.acts() == [("mark", instance)]
     del group.members[instance]
     world.run(process, 10)
-    new = a_new_instance(world, "Pending:Wait")
+    new = world.launch("g", "Pending:Wait")
     world.run(process, 10)
     assert f"{new} is Pending:Wait" in str(process.decision(names[0]))
     group.members[new].state = "InService"

@@ -8,48 +8,37 @@ from typing import Any
 import pytest
 
 from recovery.confirm import Health, Judgement
-from recovery.decide import decide
 from recovery.decision import Why
-from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, Entry, FaultSeen, LedgerBody, Member, Outcome, State, Way
-from recovery.moves import Act, Context, Move, Need, Step, View, Wait
+from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, FaultSeen, LedgerBody, Outcome, State, Way
+from recovery.moves import Act, Context, Need, Step, View, Wait
 from recovery.ports import DrainProgress
 from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL, Action, FaultClass
-from tests.recovery.cases import I1, I2, I3, context, entry, facts, faulty, found, group, seen, view
+from tests.recovery.cases import (
+    BLIND,
+    I1,
+    I2,
+    I3,
+    context,
+    decided,
+    entry,
+    facts,
+    faulty,
+    found,
+    given_away,
+    group,
+    member,
+    outcome,
+    seen,
+    stepped,
+    view,
+    waits,
+)
 from tests.recovery.machines import DMA, HANG, SRAM, T0, TYPE
 
 _BEFORE = [State.FENCED, State.ADMITTED, State.NOTIFIED, State.DRAINED]
 _HOLDING = _BEFORE[1:]
 _AFTER = [State.TERMINATING, State.GONE, State.REBOOTING]
 _AGO = T0 - timedelta(minutes=30)
-_BLIND = Judgement(health=Health.BLIND, detail="its detector: refused")
-
-
-def decided(held: Entry, looked: View, ctx: Context | None = None) -> Move:
-    return decide(held, looked, ctx or context(held))
-
-
-def outcome(move: Move) -> tuple[Outcome | None, Act]:
-    assert isinstance(move, Step), move
-    return move.entry.outcome, move.act
-
-
-def waits(move: Move) -> tuple[Why, bool]:
-    assert isinstance(move, Wait), move
-    return move.why, move.blocked
-
-
-def member(state: str, health: str = "Healthy", instance: str = I1) -> Member:
-    return Member(instance=instance, state=state, health=health)
-
-
-def given_away(state: State = State.TERMINATING, **changes: Any) -> Entry:
-    given = {
-        "terminating_at": T0 - timedelta(seconds=60),
-        "called_at": T0 - timedelta(seconds=60),
-        "accepted": True,
-        "members": (I1, I2, *(f"i-{number:017x}" for number in range(3, 21))),
-    }
-    return entry(state, **(given | changes))
 
 
 # Before the machine is given away.
@@ -120,14 +109,13 @@ def test_an_entry_that_added_nothing_has_nothing_to_lift() -> None:
 @pytest.mark.parametrize("state", _BEFORE)
 def test_a_fence_that_is_not_there_is_put_there_and_the_ledger_says_what_that_adds(state: State) -> None:
     held = entry(state, added=(TAINT,))
-    move = decided(held, view(facts=facts(unschedulable=True)))
-    assert isinstance(move, Step)
+    move = stepped(decided(held, view(facts=facts(unschedulable=True))))
     assert (move.act, move.entry.state, move.entry.added) == (Act.FENCE, state, (SCALE_DOWN_DISABLED, TAINT))
     assert CORDON not in move.entry.added
 
 
 def test_a_fenced_node_that_has_gone_is_let_go() -> None:
-    move = decided(entry(), view(facts=None, is_gone=True, judgement=_BLIND))
+    move = decided(entry(), view(facts=None, is_gone=True, judgement=BLIND))
     assert outcome(move) == (Outcome.SUPERSEDED, Act.NONE)
     assert isinstance(move, Step)
     assert move.entry.added == ()
@@ -137,14 +125,14 @@ def test_a_fenced_node_that_has_gone_is_let_go() -> None:
 
 
 def test_what_has_no_slot_just_waits_for_sight() -> None:
-    assert waits(decided(entry(), view(seen=None, judgement=_BLIND))) == (Why.BLIND, False)
+    assert waits(decided(entry(), view(seen=None, judgement=BLIND))) == (Why.BLIND, False)
     doubt = Judgement(health=Health.DISAGREE, detail="x", until=T0)
     assert waits(decided(entry(), view(judgement=doubt))) == (Why.DISAGREE, False)
 
 
 @pytest.mark.parametrize("state", _HOLDING)
 def test_what_holds_a_slot_goes_on_with_the_condition_alone(state: State) -> None:
-    move = decided(entry(state), view(seen=None, judgement=_BLIND))
+    move = decided(entry(state), view(seen=None, judgement=BLIND))
     assert isinstance(move, Step | Need) or move.why is Why.DRAINING
 
 
@@ -152,14 +140,13 @@ def test_what_holds_a_slot_goes_on_with_the_condition_alone(state: State) -> Non
 @pytest.mark.parametrize(
     "looked",
     [
-        view(seen=None, judgement=_BLIND, facts=facts(fenced=True, conditions={TYPE: ("Unknown", "", "")})),
+        view(seen=None, judgement=BLIND, facts=facts(fenced=True, conditions={TYPE: ("Unknown", "", "")})),
         view(judgement=Judgement(health=Health.DISAGREE, detail="x", until=T0)),
-        view(is_gone=True, facts=None, judgement=_BLIND),
+        view(is_gone=True, facts=None, judgement=BLIND),
     ],
 )
 def test_without_it_the_slot_is_free_after_15_minutes_and_the_fence_stays(state: State, looked: View) -> None:
-    first = decided(entry(state), looked)
-    assert isinstance(first, Step)
+    first = stepped(decided(entry(state), looked))
     assert (first.entry.blind_at, first.entry.state, first.act) == (T0, state, Act.NONE)
     waiting = decided(first.entry, looked, context(now=T0 + timedelta(minutes=14)))
     assert isinstance(waiting, Wait)
@@ -168,13 +155,12 @@ def test_without_it_the_slot_is_free_after_15_minutes_and_the_fence_stays(state:
     assert outcome(over) == (Outcome.STALLED, Act.NONE)
     assert isinstance(over, Step)
     assert over.entry.added == entry().added
-    again = decided(first.entry, view())
-    assert isinstance(again, Step)
+    again = stepped(decided(first.entry, view()))
     assert again.entry.blind_at is None
 
 
 def test_a_machine_whose_node_has_gone_is_followed_if_its_group_says_it_is_going() -> None:
-    looked = view(is_gone=True, facts=None, judgement=_BLIND)
+    looked = view(is_gone=True, facts=None, judgement=BLIND)
     assert decided(entry(State.NOTIFIED), view(is_gone=True, facts=None, found=None)) is Need.FOLLOW
     for answer in (
         found(group(member("Terminating"))),
@@ -182,12 +168,11 @@ def test_a_machine_whose_node_has_gone_is_followed_if_its_group_says_it_is_going
         found(group=None, absent=True),
         found(group=None, ended=True, way=Way.KARPENTER),
     ):
-        move = decided(entry(State.NOTIFIED), view(is_gone=True, facts=None, judgement=_BLIND, found=answer))
+        move = decided(entry(State.NOTIFIED), view(is_gone=True, facts=None, judgement=BLIND, found=answer))
         assert isinstance(move, Step)
         assert (move.entry.state, move.act, move.entry.called_at) == (State.TERMINATING, Act.NONE, None)
     throttled = found(group=None, unknown="throttled")
-    move = decided(entry(State.NOTIFIED), view(is_gone=True, facts=None, judgement=_BLIND, found=throttled))
-    assert isinstance(move, Step)
+    move = stepped(decided(entry(State.NOTIFIED), view(is_gone=True, facts=None, judgement=BLIND, found=throttled)))
     assert move.entry.blind_at == T0
     assert looked.facts is None
 
@@ -209,20 +194,16 @@ def test_a_drain_goes_on_until_no_pod_is_left_or_its_time_is_over(looked: View, 
     held = entry(State.NOTIFIED, class_=FaultClass.POISONED)
     move = decided(held, looked)
     assert expected in (move, getattr(move, "why", None), getattr(getattr(move, "entry", None), "state", None))
-    over = decided(held, looked, context(now=T0 + timedelta(minutes=5)))
-    assert isinstance(over, Step)
+    over = stepped(decided(held, looked, context(now=T0 + timedelta(minutes=5))))
     assert over.entry.state is State.DRAINED
 
 
 def test_a_dead_node_is_not_drained() -> None:
-    admitted = decided(entry(State.ADMITTED), view())
-    assert isinstance(admitted, Step)
+    admitted = stepped(decided(entry(State.ADMITTED), view()))
     assert "no time is given" in admitted.detail
-    move = decided(entry(State.NOTIFIED), view(progress=None))
-    assert isinstance(move, Step)
+    move = stepped(decided(entry(State.NOTIFIED), view(progress=None)))
     assert move.entry.state is State.DRAINED
-    poisoned = decided(entry(State.ADMITTED, class_=FaultClass.POISONED), view())
-    assert isinstance(poisoned, Step)
+    poisoned = stepped(decided(entry(State.ADMITTED, class_=FaultClass.POISONED), view()))
     assert "at most 5m" in poisoned.detail
 
 
@@ -235,8 +216,7 @@ def test_a_dead_node_is_not_drained() -> None:
     ],
 )
 def test_the_call_is_written_down_with_whom_the_group_has_before_it_is_made(way: Way, answer: Any, act: Act) -> None:
-    move = decided(entry(State.DRAINED, way=way), view(found=answer))
-    assert isinstance(move, Step)
+    move = stepped(decided(entry(State.DRAINED, way=way), view(found=answer)))
     assert (move.act, move.entry.state, move.entry.way) == (act, State.TERMINATING, way)
     assert (move.entry.called_at, move.entry.terminating_at, move.entry.accepted) == (T0, T0, False)
     assert I1 in move.entry.members
@@ -262,7 +242,6 @@ def test_a_reboot_is_written_down_with_the_boot_it_ends() -> None:
         move = decided(held, view(found=answer, judgement=faulty(action=Action.REBOOT)))
         assert isinstance(move, Step)
         assert (move.act, move.entry.state, move.entry.boot) == (Act.REBOOT, State.REBOOTING, "b1")
-    graver = decided(held, view(judgement=faulty(reason=SRAM, fault_class=FaultClass.POISONED)))
-    assert isinstance(graver, Step)
+    graver = stepped(decided(held, view(judgement=faulty(reason=SRAM, fault_class=FaultClass.POISONED))))
     assert (graver.entry.action, graver.entry.reason, graver.act) == (Action.REPLACE, SRAM, Act.NONE)
-    assert isinstance(decided(held, view(seen=None, judgement=_BLIND)), Step)
+    assert isinstance(decided(held, view(seen=None, judgement=BLIND)), Step)

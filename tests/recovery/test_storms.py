@@ -72,8 +72,7 @@ def test_a_storm_that_grows_slowly_takes_no_more_than_the_budget_and_fences_no_m
 
 def test_what_was_admitted_when_the_breaker_tripped_is_held_where_it_is() -> None:
     world, names, process = fleet(40, Rules(budget=Budget(storm_nodes=2)))
-    world.nodes[names[0]].pods = ["default/a"]
-    world.nodes[names[0]].stuck = {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 20)
     assert world.entry(names[0]).state is State.NOTIFIED

@@ -118,7 +118,7 @@ def test_before_the_call_what_is_no_longer_wanted_is_undone_at_once_and_only_wha
 ) -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     node.annotations["team"] = "a"
     node.unschedulable = True  # an operator's cordon
     world.break_node(names[0], SRAM)
@@ -144,7 +144,7 @@ def test_before_the_call_what_is_no_longer_wanted_is_undone_at_once_and_only_wha
 def test_a_cordon_of_ours_is_lifted_with_the_rest() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     assert set(world.entry(names[0]).added) == {CORDON, TAINT, SCALE_DOWN_DISABLED}
@@ -158,7 +158,7 @@ def test_a_cordon_of_ours_is_lifted_with_the_rest() -> None:
 def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]
-    node.pods, node.stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], SRAM)
     world.run(process, 30)
     world.heal(names[0])
@@ -179,7 +179,7 @@ def test_a_fence_that_could_not_be_lifted_is_lifted_later() -> None:
 
 def test_a_graver_fault_that_comes_meanwhile_is_the_one_that_counts() -> None:
     world, names, process = fleet(rules=Rules(policies={RESET: Policy(drain_timeout=Duration(60))}))
-    world.nodes[names[0]].pods, world.nodes[names[0]].stuck = ["default/a"], {"default/a": "no"}
+    world.occupy(names[0])
     world.break_node(names[0], RESET)
     world.run(process, 30)
     world.break_node(names[0], SRAM)

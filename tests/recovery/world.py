@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from recovery.decision import Decision
+    from recovery.ports import PortError
 
 
 class Killed(BaseException):
@@ -83,6 +84,25 @@ class World:
         named = f" serial-num={serial}" if serial else ""
         node.message = "; ".join(filter(None, [node.message, f"{reason}{named} (1 line)"]))
         node.version += 1
+
+    def refuse(self, calls: dict[str, PortError]) -> None:
+        """Have calls fail before anything is done, from now on; {} = none."""
+
+        def hook(call: str, when: str) -> None:
+            if when == "before" and call in calls:
+                raise calls[call]
+
+        self.hook = hook
+
+    def occupy(self, name: str) -> None:
+        """Put a pod on a node whose eviction a budget refuses."""
+        self.nodes[name].pods, self.nodes[name].stuck = ["default/a"], {"default/a": "no"}
+
+    def launch(self, group: str, state: str = "InService") -> str:
+        """Have a group list a new instance."""
+        instance = self.instance_id()
+        self.groups[group].members[instance] = SimMember(instance, state)
+        return instance
 
     def heal(self, name: str) -> None:
         node = self.nodes[name]
