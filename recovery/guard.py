@@ -161,12 +161,13 @@ def _sight(entry: Entry, view: View, ctx: Context) -> Step | Wait | None:
     is_blind = view.seen is None or facts is None
     if not is_blind and judgement.health is not Health.DISAGREE:
         return _sees_again(entry, ctx.now)
-    why = Why.BLIND if is_blind else Why.DISAGREE
-    if not entries.holds_slot(entry):
-        return Wait(why=why, detail=judgement.detail, until=judgement.until)
-    if is_blind and facts is not None and is_condition_true(facts, entry.type):
+    is_confirmed = is_blind and facts is not None and is_condition_true(facts, entry.type)
+    if is_confirmed and entries.holds_slot(entry):
         return _sees_again(entry, ctx.now)
-    return _unconfirmed(entry, why, judgement.detail, ctx.now)
+    is_told = not is_blind and judgement.until is not None and ctx.now >= judgement.until
+    why = Why.BLIND if is_blind else Why.DISAGREE
+    doubt = Wait(why=why, detail=judgement.detail, until=judgement.until, blocked=is_told)
+    return _unconfirmed(entry, doubt, ctx.now) if entries.holds_slot(entry) else doubt
 
 
 def _sees_again(entry: Entry, now: datetime) -> Step | None:
@@ -175,13 +176,13 @@ def _sees_again(entry: Entry, now: datetime) -> Step | None:
     return Step(entry=replace(entry, blind_at=None, updated_at=now), detail="the fault is confirmed again")
 
 
-def _unconfirmed(entry: Entry, why: Why, detail: str, now: datetime) -> Step | Wait:
+def _unconfirmed(entry: Entry, doubt: Wait, now: datetime) -> Step | Wait:
     if entry.blind_at is None:
-        return Step(entry=replace(entry, blind_at=now, updated_at=now), detail=detail)
+        return Step(entry=replace(entry, blind_at=now, updated_at=now), detail=doubt.detail)
     until = entry.blind_at + BLIND_LIMIT
     if now < until:
-        return Wait(why=why, detail=detail, until=until)
-    text = f"not confirmed for {BLIND_LIMIT.seconds // 60} min ({detail}); the slot is free, the fence stays"
+        return replace(doubt, until=until)
+    text = f"not confirmed for {BLIND_LIMIT.seconds // 60} min ({doubt.detail}); the slot is free, the fence stays"
     return Step(entry=entries.close(entry, Outcome.STALLED, now), detail=text)
 
 

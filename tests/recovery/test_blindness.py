@@ -118,3 +118,17 @@ def test_an_api_server_that_fails_again_and_again_is_left_alone_for_the_rest_of_
     world.refuse({})
     world.run(process, 900)
     assert len(world.acts()) == 3
+
+
+def test_a_disagreement_about_a_node_that_holds_a_slot_is_said_too_and_ends_it_after_15_minutes() -> None:
+    world, names, process = fleet()
+    world.occupy(names[0])
+    world.break_node(names[0], SRAM)
+    world.run(process, 20)
+    world.nodes[names[0]].faults = []
+    world.run(process, 50)
+    assert world.told("Disagree") == []
+    world.run(process, 30)
+    assert [name for name, _ in world.told("Disagree")] == [names[0]]
+    world.run(process, 900)
+    assert world.outcomes() == [Outcome.STALLED]

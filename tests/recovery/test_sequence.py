@@ -127,7 +127,9 @@ def test_a_fenced_node_that_has_gone_is_let_go() -> None:
 def test_what_has_no_slot_just_waits_for_sight() -> None:
     assert waits(decided(entry(), view(seen=None, judgement=BLIND))) == (Why.BLIND, False)
     doubt = Judgement(health=Health.DISAGREE, detail="x", until=T0)
-    assert waits(decided(entry(), view(judgement=doubt))) == (Why.DISAGREE, False)
+    assert waits(decided(entry(), view(judgement=doubt))) == (Why.DISAGREE, True)
+    soon = Judgement(health=Health.DISAGREE, detail="x", until=T0 + timedelta(seconds=1))
+    assert waits(decided(entry(), view(judgement=soon))) == (Why.DISAGREE, False)
 
 
 @pytest.mark.parametrize("state", _HOLDING)
