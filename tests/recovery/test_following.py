@@ -9,11 +9,12 @@ import pytest
 
 from recovery.confirm import Health, Judgement
 from recovery.decision import Kind, Why
-from recovery.model import Outcome, State, Way
+from recovery.model import Group, Outcome, State, Way
 from recovery.moves import Act, Need, Step, View, Wait
 from recovery.policy import Budget, Rules
 from runtime.vocabulary import Action
 from tests.recovery.cases import (
+    I1,
     I2,
     context,
     decided,
@@ -184,3 +185,76 @@ def test_a_node_that_is_another_machines_after_a_reboot_was_replaced() -> None:
     assert outcome(decided(held, looked)) == (Outcome.REPLACED, Act.LIFT)
     bare = given_away(State.REBOOTING, action=Action.REBOOT, added=())
     assert outcome(decided(bare, looked)) == (Outcome.REPLACED, Act.NONE)
+
+
+# Each at its edge.
+
+
+def test_in_narrow_mode_the_end_of_the_machine_is_not_yet_a_replacement_with_karpenter_it_is_all() -> None:
+    ended = found(group=None, ended=True, way=Way.NARROW)
+    narrow = stepped(decided(given_away(way=Way.NARROW), view(found=ended))).entry
+    assert (narrow.state, narrow.outcome) == (State.GONE, None)
+    claim = stepped(
+        decided(given_away(way=Way.KARPENTER), view(found=found(group=None, ended=True, way=Way.KARPENTER)))
+    )
+    assert (claim.entry.state, claim.entry.outcome) == (State.GONE, Outcome.GONE)
+    deleted = stepped(decided(given_away(), view(found=found(group=None, absent=True, way=Way.NARROW))))
+    assert deleted.entry.outcome is Outcome.GONE
+
+
+@pytest.mark.parametrize(
+    ("held", "deleting", "again"),
+    [
+        ({"accepted": False}, False, True),
+        ({"accepted": False, "called_at": None}, False, True),
+        ({"accepted": False, "called_at": T0 - timedelta(seconds=29)}, False, False),
+        ({"accepted": False}, True, False),
+        ({"accepted": True}, False, False),
+    ],
+)
+def test_a_nodeclaim_is_asked_for_again_only_if_nobody_has_taken_the_call(
+    held: dict[str, Any], deleting: bool, again: bool
+) -> None:
+    answer = found(group=None, way=Way.KARPENTER)
+    move = decided(
+        given_away(way=Way.KARPENTER, **held), view(facts=facts(fenced=True, deleting=deleting), found=answer)
+    )
+    assert (isinstance(move, Step) and move.act is Act.RELEASE_CLAIM) is again
+
+
+def test_a_mark_is_not_taken_back_from_what_is_leaving_already() -> None:
+    leaving = found(group(member("Terminating", "Unhealthy"), suspended=("ReplaceUnhealthy",)))
+    assert waits(decided(given_away(), view(found=leaving)))[0] is Why.TERMINATING
+    too_late = stepped(decided(given_away(unmarked_at=T0), view(found=leaving)))
+    assert (too_late.entry.unmarked_at, too_late.entry.outcome, too_late.act) == (None, None, Act.NONE)
+
+
+@pytest.mark.parametrize(
+    ("held", "forced"),
+    [
+        ({}, True),
+        ({"terminating_at": T0 - timedelta(minutes=19)}, False),
+        ({"called_at": T0 - timedelta(seconds=29)}, False),
+        ({"kind": Kind.CAPACITY}, False),
+    ],
+)
+def test_force_is_used_after_the_time_limit_and_30_s_after_the_last_call(held: dict[str, Any], forced: bool) -> None:
+    late: dict[str, Any] = {"terminating_at": T0 - timedelta(minutes=21), "kind": Kind.LAUNCH_FIRST_NO_SPARE}
+    given = given_away(**(late | held))
+    ctx = context(given, rules=Rules(budget=Budget(force_terminate=True)))
+    move = decided(given, view(found=found(group(member("InService", "Unhealthy")))), ctx)
+    assert (isinstance(move, Step) and move.act is Act.FORCE) is forced
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [("Standby", (Why.STANDBY, True)), ("Pending", (Why.INSTANCE_CHANGING, False))]
+)
+def test_a_repeated_call_waits_for_the_group_as_the_first_did(state: str, expected: tuple[Why, bool]) -> None:
+    assert waits(decided(given_away(), view(found=found(group(member(state)))))) == expected
+
+
+@pytest.mark.parametrize(("desired", "replaced"), [(18, True), (19, True), (20, False)])
+def test_a_group_with_all_that_it_wants_in_service_has_replaced(desired: int, replaced: bool) -> None:
+    others = tuple(each for each in group().members if each.instance != I1)
+    smaller = found(Group(name="g", desired=desired, members=others))
+    assert isinstance(decided(given_away(State.GONE), view(found=smaller)), Step) is replaced
