@@ -20,8 +20,8 @@ FULL_BYTES: Final = 700_000  # beyond this nothing is admitted any more: contrac
 _TRIM_BYTES: Final = FULL_BYTES // 2
 _LARGEST_BYTES: Final = 1_000_000  # a ConfigMap holds 1 MiB
 _KEPT: Final = timedelta(hours=24)
-# The machine is gone, and with it whatever was added to its Node.
-_FENCE_GONE: Final = frozenset({Outcome.REPLACED, Outcome.GONE, Outcome.RETAINED, Outcome.SUPERSEDED})
+# The machine is gone, and with it what was added to its Node; a retained or superseded one may still have its fence.
+_FENCE_GONE: Final = frozenset({Outcome.REPLACED, Outcome.GONE})
 
 
 class LedgerTextError(ValueError):

@@ -50,6 +50,8 @@ def test_of_a_large_ledger_the_oldest_go_until_it_is_half_as_large_as_may_be() -
         {"added": ("cordon",), "outcome": Outcome.STALLED},
         {"added": ("cordon",), "outcome": Outcome.FAILED},
         {"added": ("cordon",), "outcome": Outcome.REFUSED},
+        {"added": ("cordon",), "outcome": Outcome.RETAINED},
+        {"added": ("cordon",), "outcome": Outcome.SUPERSEDED},
     ],
 )
 def test_what_is_open_young_or_still_fenced_is_kept(changes: dict[str, Any]) -> None:
