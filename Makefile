@@ -6,13 +6,10 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage test-pure check lint types layers tools kubernetes bench reference lock clean
+.PHONY: help run test coverage test-pure check lint types layers kubernetes bench reference lock clean
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
-
-$(VENV)/.run: requirements/run.txt
-	$(PYTHON) tools/install.py $(VENV) requirements/run.txt
 
 $(STAMP): requirements/dev.txt
 	$(PYTHON) tools/install.py $(VENV) requirements/dev.txt
@@ -21,8 +18,6 @@ run: ## Start the detector on this machine's kernel log (needs root)
 	@[ "$$(id -u)" = 0 ] || { echo "make run: needs root to read /dev/kmsg (try: sudo make run)"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) tools/install.py $(VENV) requirements/run.txt
 	$(BIN)/python -m detector run --kubernetes off $(ARGS)
-
-tools: $(STAMP)
 
 test: $(STAMP) kubernetes ## Run all tests (needs root, Debian and Go)
 	$(BIN)/python -m pytest $(ARGS)

@@ -33,7 +33,6 @@ def main() -> int:
     if "hatchling" in requirements.read_text():
         subprocess.run([*pip, "--no-build-isolation", "--editable", "."], check=True)  # noqa: S603 - fixed arguments
         (venv / ".installed").touch()
-    (venv / ".run").touch()
     return 0
 
 
