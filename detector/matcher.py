@@ -9,6 +9,7 @@ The measured reasons are in docs/benchmarks.md.
 
 from __future__ import annotations
 
+import functools
 import re
 from bisect import bisect
 from collections import defaultdict
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # The numbers of a header that surely have 64 bits; `parse` decides on all others.
 _SHORT_HEADER = re.compile(rb"(\d{1,19}),\d{1,19},(\d{1,19})(?:,[^;]*)?;")
+_BODIES_REMEMBERED = 256  # a fault repeats its line; a body has 1 KB at the most, 8 KB on older kernels
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +81,8 @@ class Matcher:
                 self._judges.append(judge)
         self._oldest_us = sorted({judge.oldest_us for judge in self._judges} - {0})
         self._exact = Automaton(pattern for judge in self._judges for pattern in judge.patterns)
+        self._is_wanted = [place < len(self._judges[judge].wanted) for judge, place in self._owners]
+        self._verdict = functools.lru_cache(maxsize=_BODIES_REMEMBERED)(self._verdict_on)
         self._loose = Automaton(relax(pattern) for judge in self._judges for pattern in judge.wanted)
 
     def batch(self, records: list[bytes]) -> list[Hit]:
@@ -101,7 +105,7 @@ class Matcher:
 
     def judge(self, message: KernelMessage) -> tuple[Finding, ...]:
         """Find the rules that count for one record by itself, in the order of the sets and their rules."""
-        findings = self._findings(message, self._exact.match(message.text))
+        findings = self._findings(message, sorted(self._exact.match(message.text)))
         for window in self._windows:
             findings += window.judge(message)
         return findings
@@ -109,20 +113,22 @@ class Matcher:
     def _decide(self, records: list[bytes]) -> Iterator[Hit]:
         bodies: defaultdict[bytes, list[bytes]] = defaultdict(list)
         for record in records:
-            bodies[record[record.find(b";") + 1 :]].append(record)
+            bodies[record.partition(b";")[2]].append(record)
         for body, records_of_body in bodies.items():
-            text = unescape(body.partition(b"\n")[0])
-            numbers = self._exact.match(text)
-            if not numbers:
-                continue
-            for same in _alike(records_of_body, self._oldest_us):
-                message = parse(same[0])
-                if findings := self._findings(message, numbers):
-                    yield Hit(message=message, records=same, findings=findings)
+            if numbers := self._verdict(body):
+                for same in _alike(records_of_body, self._oldest_us):
+                    message = parse(same[0])
+                    if findings := self._findings(message, numbers):
+                        yield Hit(message=message, records=same, findings=findings)
+
+    def _verdict_on(self, body: bytes) -> tuple[int, ...]:
+        """List the patterns that match what follows a header; () if all of them only say what to ignore."""
+        numbers = self._exact.match(unescape(body.partition(b"\n")[0]))
+        return tuple(sorted(numbers)) if any(self._is_wanted[number] for number in numbers) else ()
 
     def _findings(self, message: KernelMessage, numbers: Iterable[int]) -> tuple[Finding, ...]:
         matching: dict[int, list[int]] = {}
-        for number in sorted(numbers):
+        for number in numbers:
             judge, place = self._owners[number]
             matching.setdefault(judge, []).append(place)
         found: list[Finding] = []
@@ -132,13 +138,15 @@ class Matcher:
 
 
 def _alike(records: list[bytes], oldest_us: list[int]) -> Iterable[list[bytes]]:
-    """Part well-formed records by what decides beside the text, in the order of the first of each.
+    """Part well-formed records of one body by what decides beside it, in the order of the first of each.
 
     That is the priority, which tells who wrote them, and for which rule sets (`oldest_us`, ascending) they are too old.
     """
+    headers = list(map(_SHORT_HEADER.match, records))
+    if not oldest_us and None not in headers and len({header[1] for header in headers if header}) == 1:
+        return [records]
     groups: defaultdict[tuple[bytes, int], list[bytes]] = defaultdict(list)
-    for record in records:
-        header = _SHORT_HEADER.match(record)
+    for record, header in zip(records, headers, strict=True):
         if header is not None:
             priority, stamp = header.groups()
         elif _is_well_formed(record):  # a number of 20 digits may still be one of 64 bits
