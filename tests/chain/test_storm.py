@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,14 @@ from tests.recovery.prometheus_api import PrometheusApi, Scraped
 
 if TYPE_CHECKING:
     from tests.chain.place import Place
+    from tests.recovery.program import Recovery
 
 KIND = "NeuronHasError"
 NODES, GROUPS = 1000, 10
 BREAKER = 50  # min(10 % of 1,000, 50)
 FIRST, FIRST_SECONDS = 30, 5.0  # how many come slowly before the flood
+PAUSE = 60.0  # seconds
+GROUP_READ = "autoscaling:DescribeAutoScalingGroups"
 
 
 class Fleet:
@@ -101,14 +105,14 @@ class Observer(threading.Thread):
         self.join(10)
 
 
-def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place) -> None:
+def test_a_storm_trips_the_breaker_while_one_leader_is_paused_for_a_minute_and_the_next_is_killed(place: Place) -> None:
     fleet = Fleet(place)
     names = sorted(fleet.scraped)
     with PrometheusApi(fleet.scraped) as api:
-        for _ in range(2):
+        for _ in range(3):
             place.recovery("--prometheus-url", api.url, policies={DMA: {"confirmFor": "1s"}})
-        leader = place.leader()
-        until(lambda: leader.metric("observations", "healthy") == NODES, seconds=30, what="all are seen")
+        first = place.leader()
+        until(lambda: first.metric("observations", "healthy") == NODES, seconds=30, what="all are seen")
         observer = Observer(place)
         observer.start()
 
@@ -117,15 +121,23 @@ def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place) -> None:
             fleet.strike(name)
             time.sleep(FIRST_SECONDS / FIRST)
         until(lambda: len(place.marked()) == 3, seconds=20, what="as many are given away as may be")
+        paused_at = _pause_in_a_pass(place, first)
         fleet.strike(*names[FIRST:])
         assert time.monotonic() - began < 60, "within a minute"
-        until(lambda: place.ledger().get("tripped"), seconds=30, what="the breaker trips")
-        leader.kill()  # in the middle of it
 
-        heir = place.leader(but=leader)
-        until(lambda: heir.metric("breaker_tripped", DMA) == 1, seconds=20, what="the heir knows")
+        second = place.leader(but=first)
+        until(lambda: place.ledger().get("tripped"), seconds=30, what="the breaker trips")
+        second.kill()  # in the middle of it
+        third = place.leader(but=first)
+        until(lambda: third.metric("breaker_tripped", DMA) == 1, seconds=20, what="the third knows")
+        until(lambda: time.monotonic() - paused_at >= PAUSE, seconds=PAUSE, what="the pause is over")
+        done = first.log("step")
+        first.process.send_signal(signal.SIGCONT)
+        until(lambda: first.metric("leader") == 0, seconds=10, what="it knows that it leads no more")
         passes = len(place.asked("get", "configmaps/recovery-control"))
         until(lambda: len(place.asked("get", "configmaps/recovery-control")) > passes + 3, seconds=30, what="3 passes")
+        assert first.log("step") == done, "it has taken no step"
+        assert third.metric("leader") == 1
         observer.end()
 
     assert observer.most <= 3
@@ -140,3 +152,13 @@ def test_a_storm_trips_the_breaker_and_survives_a_leader(place: Place) -> None:
     assert [event.get("count", 1) for event in told] == [1], "one clear Event"
     assert "reset-breaker NeuronHasError_DMA_ERROR" in told[0]["message"]
     assert len(place.asked("patch", "/api/v1/nodes/")) < 4 * BREAKER, "no storm of requests"
+
+
+def _pause_in_a_pass(place: Place, leader: Recovery) -> float:
+    """Stop a leader that waits for an answer about a group; tell when, in monotonic seconds."""
+    place.aws.proxy.always("slow:1", GROUP_READ)
+    asked = len(place.aws.proxy.of(GROUP_READ))
+    until(lambda: len(place.aws.proxy.of(GROUP_READ)) > asked, seconds=30, what="it asks about a group")
+    leader.process.send_signal(signal.SIGSTOP)
+    place.aws.proxy.always(None, GROUP_READ)
+    return time.monotonic()
