@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help run test coverage test-pure check lint types layers kubernetes bench reference lock clean
+.PHONY: help demo demo-cluster run test coverage test-pure check lint types layers kubernetes bench reference lock clean
 
 help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
@@ -18,6 +18,15 @@ run: ## Start the detector on this machine's kernel log (needs root)
 	@[ "$$(id -u)" = 0 ] || { echo "make run: needs root to read /dev/kmsg (try: sudo make run)"; exit 1; }
 	@[ -x $(BIN)/python ] || $(PYTHON) tools/install.py $(VENV) requirements/run.txt
 	$(BIN)/python -m detector run --kubernetes off $(ARGS)
+
+demo: $(STAMP) ## Show what it does, in a minute; needs neither root nor a cluster
+	@$(BIN)/python -m demo $(ARGS)
+
+demo-cluster: $(STAMP) ## Show the same on a real Kubernetes API server (needs Go)
+	@command -v go >/dev/null || { echo "make demo-cluster: needs Go 1.26 or newer on PATH, to build Kubernetes (make demo does not)"; exit 1; }
+	@ls .cache/kubernetes/*/bin/kubectl >/dev/null 2>&1 || echo "Kubernetes is built once; on two cores that takes about 5 minutes"
+	@$(PYTHON) tests/kubernetes/build.py >/dev/null
+	@$(BIN)/python -m demo --cluster $(ARGS)
 
 test: $(STAMP) kubernetes ## Run all tests (needs root, Debian and Go)
 	$(BIN)/python -m pytest $(ARGS)
