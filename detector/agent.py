@@ -33,6 +33,7 @@ _COUNTS_TOLD_SECONDS: Final = 1.0  # grown counts are looked at this often; the 
 _POSITION_SAVED_SECONDS: Final = 60.0
 _CLEAR_LOOKED_FOR_SECONDS: Final = 10.0
 _FIRST_PUBLISHED_SECONDS: Final = 1.0
+_CALM_SECONDS: Final = 0.002  # a wake-up this long after the last one brings one record, as a rule
 _LONGEST_WAIT_SECONDS: Final = 3600.0  # poll() takes 24 days at most
 
 
@@ -97,6 +98,7 @@ class Agent:
         self._save_due: float | None = None
         self._counts_told = self._started
         self._has_counted = False  # and not shown yet
+        self._last_tick = self._started
         self._due = self._started  # when something other than reading is due
 
     def stop(self) -> None:
@@ -120,16 +122,17 @@ class Agent:
 
     def run(self) -> None:
         """Run until stopped. The source has to be open."""
-        wake = self.wake.fileno()
+        sight, wake, monotonic, poll = self.sight, self.wake, self._clock.monotonic, self._poll.poll
+        is_ours = wake.fileno()
         while not self._stopping:
-            tick = self._clock.monotonic()
-            self.sight.busy_since = tick
+            tick = monotonic()
+            sight.busy_since = tick
             self.step(tick)
             wait = self._due - tick
-            self.sight.busy_since = None
-            ready = self._poll.poll(int(min(wait, _LONGEST_WAIT_SECONDS) * 1000) + 1 if wait > 0 else 0)
-            if ready and (len(ready) > 1 or ready[0][0] == wake):
-                self.wake.clear()
+            sight.busy_since = None
+            for fd, _ in poll(int(wait * 1000) + 1 if wait > 0 else 0):
+                if fd == is_ours:
+                    wake.clear()
         self._outlets.keep(self.health.state(self._source.last))
         self._source.close()
 
@@ -154,7 +157,15 @@ class Agent:
             tick: monotonic seconds; None = now.
         """
         tick = self._clock.monotonic() if tick is None else tick
-        if self._read(tick) or self._inbox or tick >= self._due:
+        is_calm = self._caught_up and tick - self._last_tick > _CALM_SECONDS
+        self._last_tick = tick
+        try:
+            records = self._source.glance() if is_calm else self._batch(tick)
+        except KmsgError as error:
+            self._lose_sight(error, self._clock.now(), tick)
+            self._attend(tick)
+            return
+        if (records is not None and self._take(records, tick)) or self._inbox or tick >= self._due:
             self._attend(tick)
 
     def _attend(self, tick: float) -> None:
@@ -169,29 +180,30 @@ class Agent:
                 self._outlets.show(self.health.view(), tick)
         self._due = self._next_deadline(tick)
 
-    def _read(self, tick: float) -> bool:
-        """Read a batch, opening again first if that is due; tell whether there is more to do than to wait."""
-        try:
-            if self.sight.must_reopen(tick):
-                self.open()
-            if not self.sight.is_open:
-                return False
-            records = self._source.batch()
-        except KmsgError as error:
-            self._lose_sight(error, self._clock.now(), tick)
-            return True
-        sees_again = self.sight.seen(tick, records=len(records))
+    def _batch(self, tick: float) -> list[bytes] | None:
+        """Read a batch, opening again first if that is due; None while the source is closed."""
+        if not self.sight.is_open:
+            if not self.sight.must_reopen(tick):
+                return None
+            self.open()
+        return self._source.batch()
+
+    def _take(self, records: list[bytes], tick: float) -> bool:
+        """Take in what a read that worked has brought; tell whether there is more to do than to wait."""
+        sight = self.sight
+        sees_again = sight.seen(tick, records=len(records))
         if sees_again:
             self.health.set_seeing(self._clock.now())
-        newly_caught_up = not self._caught_up and not records
-        self._caught_up = self._caught_up or not records
-        hits = self._matcher.batch(records) if records else []
+        if not records:
+            newly_caught_up, self._caught_up = not self._caught_up, True
+            return sees_again or newly_caught_up or sight.is_in_flood
+        hits = self._matcher.batch(records)
         if hits:
             self._apply(hits, tick)
-        if records and self._save_due is None:
+        if self._save_due is None:
             self._save_due = tick + _POSITION_SAVED_SECONDS
             self._due = min(self._due, self._save_due)
-        return bool(hits) or sees_again or newly_caught_up or self.sight.is_in_flood
+        return bool(hits) or sees_again or sight.is_in_flood
 
     def _apply(self, hits: list[Hit], tick: float) -> None:
         now = self._clock.now()
@@ -201,6 +213,7 @@ class Agent:
             self.health.apply(hit, first_at=first_at, last_at=last_at, now=now)
 
     def _lose_sight(self, error: KmsgError, now: datetime, tick: float) -> None:
+        self._caught_up = False
         if self.sight.fd is not None:
             self._poll.unregister(self.sight.fd)
         if self.sight.lost(error, tick):
@@ -255,4 +268,4 @@ class Agent:
             due.append(self._look_for_clear)
         if not self._caught_up and self.sight.is_open:
             due.append(tick)
-        return min(due)
+        return min(*due, tick + _LONGEST_WAIT_SECONDS)

@@ -84,6 +84,14 @@ class FileReader:
                 return fresh
         return []
 
+    def glance(self) -> list[bytes]:
+        """Do the same as `batch`: reading one record alone would save nothing.
+
+        Raises:
+            KmsgError: the file is gone or cannot be read; open it again.
+        """
+        return self.batch()
+
     def _next(self) -> list[bytes]:
         """Take the next records, known and malformed ones too; [] at the end of the file."""
         try:

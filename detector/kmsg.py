@@ -20,6 +20,7 @@ from detector.source import BATCH, KmsgError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LEAST_FIELDS = 3  # before the text, for there to be a sequence number
 _BUFFER_BYTES = 8192  # the longest record has 2,048 bytes today, 8,192 on older kernels; a shorter buffer loses it
 
 
@@ -92,6 +93,32 @@ class KmsgReader:
                 return records
             if self._newest_known == known:  # overruns alone, or garbage
                 return self._give_up([], "what it gives are no kernel log records")[0] if is_full else []
+
+    def glance(self) -> list[bytes]:
+        """Read one record; [] when there is nothing new.
+
+        In calm times that is all there is, and asking whether there is more would cost as much as reading it. Anything
+        but the very next record is left to `batch`.
+
+        Raises:
+            KmsgError: as for `batch`.
+        """
+        last = self.last
+        if last is None or self._catching_up or self._fd is None:
+            return self.batch()
+        try:
+            record = self._read(self._fd, _BUFFER_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            self.overruns += isinstance(error, BrokenPipeError)
+            return self.batch()
+        fields = record.split(b",", 2)
+        if len(fields) == _LEAST_FIELDS and fields[1] == b"%d" % (last + 1):
+            self.last = last + 1
+            self.records += 1
+            return [record]
+        return (self._account([record]) if record else []) or self.batch()
 
     def _take(self) -> tuple[list[bytes], bool]:
         """Read at most 256 records, known ones too; tell whether that was all there is."""

@@ -75,10 +75,13 @@ class Automaton:
             self._set.Compile()
         except re2.error as error:
             raise PatternError("the patterns together need more than 2 MiB of automaton") from error
+        # The library's own wrapper costs as much as the search itself when it is called only now and then.
+        self._match = self._set._set.Match  # noqa: SLF001 - there is no other way around it
 
     def match(self, text: bytes) -> list[int]:
         """List the numbers of the patterns that match, in no order; [] for none."""
-        return self._set.Match(text) or []
+        found: list[int] = self._match(text)
+        return found
 
 
 def group_names(pattern: str) -> list[str]:

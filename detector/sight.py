@@ -36,6 +36,7 @@ class Sight:
     def __init__(self, source: Source, clock: Clock) -> None:
         self.fd: int | None = None
         self.is_open = False
+        self.is_in_flood = False  # records were lost within the last second
         self.why_not: str | None = None
         self._last_read: float | None = None  # monotonic
         self.busy_since: float | None = None  # monotonic; None = waiting in poll()
@@ -47,7 +48,7 @@ class Sight:
         self._told_overruns = 0
         self._told_lost = 0
         self._overruns = 0
-        self._quiet_at: float | None = None
+        self._quiet_at = math.inf  # when the flood will be over
 
     @property
     def is_up(self) -> bool:
@@ -75,17 +76,14 @@ class Sight:
             return None
         return self._clock.now() - timedelta(seconds=self._clock.monotonic() - self._last_read)
 
-    @property
-    def is_in_flood(self) -> bool:
-        """Whether records were lost within the last second."""
-        return self._quiet_at is not None
-
     def seen(self, tick: float, *, records: int) -> bool:
         """Note a read that worked; True if it is the first after a time without."""
         if records:
             self._last_read = tick
             self._retry_seconds = 0.0
-        self._watch_flood(tick)
+        source = self._source
+        if self.is_in_flood or source.overruns + source.lost != self._overruns:
+            self._watch_flood(tick)
         if self._unseen_since is None:
             return False
         _LOG.info("kernel log is read again", seconds=round(tick - self._unseen_since, 1))
@@ -110,7 +108,7 @@ class Sight:
 
     def next_deadline(self, tick: float) -> float:
         """Tell when the loop must come round again, monotonic seconds."""
-        due = math.inf if self._quiet_at is None else self._quiet_at
+        due = self._quiet_at
         if not self.is_open:
             return min(due, self._retry_at)
         return min(due, tick + self._source.poll_seconds) if self._source.poll_seconds is not None else due
@@ -120,8 +118,10 @@ class Sight:
         if self._source.overruns + self._source.lost != self._overruns:
             self._overruns = self._source.overruns + self._source.lost
             self._quiet_at = tick + _FLOOD_OVER_SECONDS
-        elif self._quiet_at is not None and tick >= self._quiet_at:
-            self._quiet_at = None
+            self.is_in_flood = True
+        elif tick >= self._quiet_at:
+            self._quiet_at = math.inf
+            self.is_in_flood = False
             lost, overruns = self._source.lost - self._told_lost, self._source.overruns - self._told_overruns
             self._told_lost, self._told_overruns = self._source.lost, self._source.overruns
             _LOG.warning("kernel log overran the reader", lost=lost, overruns=overruns, remedy="log_buf_len=4M")

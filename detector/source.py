@@ -51,3 +51,10 @@ class Source(Protocol):
         Raises:
             KmsgError: it is lost; open it again.
         """
+
+    def glance(self) -> list[bytes]:
+        """Read what a wake-up in calm times brings: one record. There may be more, which `batch` reads.
+
+        Raises:
+            KmsgError: it is lost; open it again.
+        """
