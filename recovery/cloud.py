@@ -1,11 +1,11 @@
 """The one way to AWS: a session, clients made on first use and kept, and an end to every call.
 
 An edge. A read timeout bounds the silence between two bytes only, retries multiply it, a name server can hold a call
-for 40 s, and fetching credentials makes calls of its own; so a deadline of the calling thread also bounds every
-connection that the SDK makes, and whoever must not wait calls through `Rounds`, which gives up at its limit. Whatever
-is not a whole answer with a request id is one error, of unknown outcome. Must never turn an error into a conclusion.
+for 40 s, and fetching credentials makes calls of its own; so a deadline also bounds every connection that the SDK makes
+(sending.py), and whoever must not wait calls through `Rounds`, which gives up at its limit. Whatever is not a whole
+answer with a request id is one error, of unknown outcome. Must never turn an error into a conclusion.
 
-Source: botocore 1.44.8, session.py, endpoint.py, awsrequest.py, httpsession.py, credentials.py (read 2026-11-29).
+Source: botocore 1.44.8, session.py, endpoint.py, credentials.py (read 2026-11-29).
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from botocore import awsrequest, xform_name
+from botocore import xform_name
 from botocore.config import Config
 from botocore.exceptions import NoCredentialsError
 from botocore.session import Session
 
 from recovery.cloud_errors import CloudError, classify
-from runtime.answers import timed
+from recovery.sending import Sending, bound_connections, current
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from recovery.ports import Permit
 
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 ROUND_SECONDS: Final = 30.0
 ATTEMPTS: Final = 2
 _GRACE_SECONDS: Final = 0.05  # so that a call that ends at its limit tells why itself
-_NO_LIMIT_SECONDS: Final = 3600.0  # other users of botocore in this process have timeouts of their own
 
 _Answer = TypeVar("_Answer", bound=msgspec.Struct)
-_until = threading.local()
 
 
 class Empty(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Sdk:
         self._counting = threading.Lock()
         self._making = threading.Lock()
         self._clients: dict[tuple[str, int], Any] = {}
-        _bound_connections()
+        bound_connections()
         self._session = Session()
         self._session.set_config_variable("region", region)
         self._session.set_default_client_config(
@@ -88,7 +88,7 @@ class Sdk:
         into: type[_Answer],
         parameters: dict[str, Any],
         *,
-        seconds: float,
+        sending: Sending,
         attempts: int = ATTEMPTS,
     ) -> _Answer:
         """Make a call, in this thread.
@@ -98,23 +98,21 @@ class Sdk:
             operation: as IAM names the action.
             into: what the answer must hold.
             parameters: of the operation.
-            seconds: the limit; only a name server can make it longer.
+            sending: until when; only a name server can make it longer.
             attempts: at most, the first included.
 
         Raises:
             CloudError: there is no whole answer.
         """
-        _until.at = time.monotonic() + seconds
         try:
-            return self._try(service, operation, into, parameters, attempts)
+            with sending:
+                return self._try(service, operation, into, parameters, attempts)
         except CloudError:
             raise
         except Exception as error:
             if isinstance(error, NoCredentialsError):
                 self._clients.pop((service, attempts), None)  # it would never look for any again
-            raise classify(error, service, operation, is_late=time.monotonic() >= _until.at) from error
-        finally:
-            _until.at = None
+            raise classify(error, service, operation, sending) from error
 
     def count(self, operation: str, error: CloudError | None) -> None:
         """Count a call that has ended, or was given up."""
@@ -132,11 +130,12 @@ class Sdk:
     def _client(self, service: str, attempts: int) -> Any:
         client = self._clients.get((service, attempts))
         if client is None:
-            if not self._making.acquire(timeout=max(0.0, _until.at - time.monotonic())):
+            if not self._making.acquire(timeout=max(0.0, current().until - time.monotonic())):
                 raise TimeoutError("another thread is still looking for credentials")
             try:
                 config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
                 client = self._session.create_client(service, region_name=self._region, config=config)
+                client.meta.events.register("before-send", lambda **_: current().signed())
             finally:
                 self._making.release()
             self._clients[service, attempts] = client
@@ -149,14 +148,18 @@ class Rounds:
     Args:
         sdk: makes them.
         seconds: the limit of a round, and of a call outside of any round.
+        permits: gives what tells whether a call may still be sent; None = there is no other who may lead.
 
     Calls are made in one thread of its own. One that was given up sends nothing any more, but may take a while to end;
     until then further calls raise at once.
     """
 
-    def __init__(self, sdk: Sdk, *, seconds: float = ROUND_SECONDS) -> None:
+    def __init__(
+        self, sdk: Sdk, *, seconds: float = ROUND_SECONDS, permits: Callable[[], Permit] | None = None
+    ) -> None:
         self._sdk = sdk
         self._seconds = seconds
+        self._permits = permits
         self._ends_at: float | None = None
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._last: _Job | None = None
@@ -185,24 +188,35 @@ class Rounds:
     def _call(
         self, service: str, operation: str, into: type[_Answer], parameters: dict[str, Any], attempts: int
     ) -> _Answer:
-        action = f"{service}:{operation}"
-        left = self._seconds if self._ends_at is None else self._ends_at - time.monotonic()
-        if left <= 0:
-            raise CloudError(f"{action}: not tried, the time of this round is over", outcome="given_up")
-        if self._last is not None and not self._last.done.is_set():
-            raise CloudError(f"{action}: not tried, a call that was given up has not ended yet", outcome="given_up")
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="cloud", daemon=True)
-            self._thread.start()
+        until = time.monotonic() + self._seconds if self._ends_at is None else self._ends_at
+        sending = Sending(until, None if self._permits is None else self._permits())
+        self._check_free(f"{service}:{operation}", sending)
         job = self._last = _Job(
-            lambda: self._sdk.ask(service, operation, into, parameters, seconds=left, attempts=attempts)
+            lambda: self._sdk.ask(service, operation, into, parameters, sending=sending, attempts=attempts)
         )
         self._jobs.put(job)
-        if not job.done.wait(left + _GRACE_SECONDS):
-            raise CloudError(f"{action}: given up, the time of this round is over", outcome="given_up")
+        if not job.done.wait(until - time.monotonic() + _GRACE_SECONDS):
+            words = f"{service}:{operation}: given up, the time of this round is over"
+            raise CloudError(words, outcome="given_up", unsent=sending.give_up())
         if job.error is not None:
             raise job.error
         return job.answer  # type: ignore[no-any-return]
+
+    def _check_free(self, action: str, sending: Sending) -> None:
+        """See that a call can be made now.
+
+        Raises:
+            CloudError: it cannot.
+        """
+        if sending.is_late:
+            words = f"{action}: not tried, the time of this round is over"
+            raise CloudError(words, outcome="given_up", unsent=True)
+        if self._last is not None and not self._last.done.is_set():
+            words = f"{action}: not tried, a call that was given up has not ended yet"
+            raise CloudError(words, outcome="given_up", unsent=True)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="cloud", daemon=True)
+            self._thread.start()
 
     def close(self) -> None:
         """End the thread, once it has nothing more to do."""
@@ -229,40 +243,3 @@ class _Job:
             self.error = error
         finally:
             self.done.set()
-
-
-def _deadline() -> float:
-    return getattr(_until, "at", None) or time.monotonic() + _NO_LIMIT_SECONDS
-
-
-def _check_time() -> None:
-    if time.monotonic() >= _deadline():
-        raise TimeoutError("the time of this call is over")
-
-
-def _bound(connection: Any) -> Any:
-    """Make connections that send nothing and read nothing after the deadline of the thread that uses them."""
-
-    class Bound(connection):  # type: ignore[misc]
-        response_class = timed(_deadline)
-
-        def connect(self) -> None:
-            super().connect()
-            _check_time()  # a name server may have taken its time
-
-        def send(self, data: Any) -> None:
-            _check_time()
-            super().send(data)
-
-    return Bound
-
-
-def _bound_connections() -> None:
-    """Have botocore use bounded connections, for services, STS and both kinds of metadata alike; once.
-
-    The class attribute is urllib3's own place for it, and the only one that the clients have in common which the SDK
-    makes for itself.
-    """
-    for pool in (awsrequest.AWSHTTPConnectionPool, awsrequest.AWSHTTPSConnectionPool):
-        if pool.ConnectionCls.__name__ != "Bound":
-            pool.ConnectionCls = _bound(pool.ConnectionCls)

@@ -9,12 +9,15 @@ docs.aws.amazon.com/autoscaling/ec2/APIReference/CommonErrors.html (read 2026-11
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from botocore import exceptions as sdk
 
 from recovery.ports import PortError
+
+if TYPE_CHECKING:
+    from recovery.sending import Sending
 
 Outcome = Literal[
     "denied",  # permissions lack the action
@@ -87,6 +90,7 @@ class CloudError(PortError):
         code: the service's own name of the error; None = it said none.
         denied: the action that permissions lack; None = another cause.
         gone: the service does not know the instance.
+        unsent: certainly nothing was sent, so that certainly nothing was done.
     """
 
     def __init__(
@@ -97,31 +101,35 @@ class CloudError(PortError):
         code: str | None = None,
         denied: str | None = None,
         gone: bool = False,
+        unsent: bool = False,
     ) -> None:
-        super().__init__(message, denied=denied, gone=gone)
+        super().__init__(message, denied=denied, gone=gone, unsent=unsent)
         self.outcome: Outcome = outcome
         self.code = code
 
 
-def classify(error: Exception, service: str, operation: str, *, is_late: bool) -> CloudError:
+def classify(error: Exception, service: str, operation: str, sending: Sending) -> CloudError:
     """Make one error of whatever the SDK raised.
 
     Args:
         error: anything.
         service: that was called.
         operation: that was called; the error may be of another one, which was to fetch credentials.
-        is_late: the time of the call is over, which is then the cause.
+        sending: the call; if its time is over or it was not sent any more, that is the cause.
     """
     action = f"{service}:{operation}"
     if isinstance(error, sdk.ClientError):
         return _refusal(error, action, operation)
+    if sending.why_not is not None:
+        return CloudError(f"{action}: not sent, {sending.why_not}", outcome="given_up", unsent=sending.is_unsent)
     message = f"{action}: {type(error).__name__}: {error}"[:_LONGEST_MESSAGE]
-    if is_late:
-        return CloudError(message, outcome="timeout")
-    for kinds, outcome in _KINDS:
-        if isinstance(error, kinds):
-            return CloudError(message, outcome=outcome)
-    return CloudError(message, outcome="incomplete")
+    return CloudError(message, outcome=_outcome(error, sending), unsent=sending.is_unsent)
+
+
+def _outcome(error: Exception, sending: Sending) -> Outcome:
+    if sending.is_late:
+        return "timeout"
+    return next((outcome for kinds, outcome in _KINDS if isinstance(error, kinds)), "incomplete")
 
 
 def _refusal(error: sdk.ClientError, action: str, operation: str) -> CloudError:

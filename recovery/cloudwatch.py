@@ -9,11 +9,13 @@ Source: docs.aws.amazon.com/AmazonCloudWatch/latest/APIReference/API_PutMetricDa
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 from recovery.cloud import Empty
 from recovery.cloud_errors import CloudError
 from recovery.points import MOST_IN_A_CALL, Schedule, refusal
+from recovery.sending import Sending
 from runtime import logs
 from runtime.latest import Latest
 
@@ -77,7 +79,7 @@ class CloudWatch:
                 "PutMetricData",
                 Empty,
                 {"Namespace": NAMESPACE, "MetricData": data},
-                seconds=_CALL_SECONDS,
+                sending=Sending(time.monotonic() + _CALL_SECONDS),
                 attempts=1,
             )
         except CloudError as error:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LOG = logs.get(__name__)
 _MOST_REMEMBERED: Final = 1000
+_GIVING_AWAY: Final = frozenset({Act.MARK, Act.REBOOT, Act.RELEASE_CLAIM})
 
 
 class Hands:
@@ -47,11 +48,11 @@ class Hands:
         self._karpenter = karpenter
         self._lead = lead
         self._lookup = lookup
-        self._denials: dict[str, str] = {}
+        self._unmade: dict[str, Wait] = {}
 
-    def denial(self, entry: Entry) -> str | None:
-        """Tell in whose words the last call for an entry was denied; None = not here."""
-        return self._denials.get(entry.id)
+    def unmade(self, entry: Entry) -> Wait | None:
+        """Tell why the last call for an entry was certainly not made; None = not known here."""
+        return self._unmade.get(entry.id)
 
     def refuse(self, act: Act) -> Wait | None:
         """Tell why an act must not even be written down; None = it may."""
@@ -123,14 +124,18 @@ class Hands:
             raise PortError("the Node was not read")
 
     def _failed(self, act: Act, entry: Entry, error: PortError, book: Book, now: datetime) -> Wait:
-        """Tell what failed. A denied call was certainly not made: the entry goes back to where it can be undone."""
-        if error.denied is not None and act in (Act.MARK, Act.REBOOT, Act.RELEASE_CLAIM):
-            back = entries.enter(entry, State.DRAINED, now, terminating_at=None, members=())
-            book.remember(back)
-            if len(self._denials) > _MOST_REMEMBERED:
-                self._denials.clear()
-            self._denials[entry.id] = str(error)
-            return Wait(why=Why.ACCESS_DENIED, detail=str(error), blocked=True)
+        """Tell what failed.
+
+        A call that was denied or never sent was certainly not made. The entry goes back to where everything can still
+        be undone: else a fault that is over, an opt-out or a pause would be of no effect as long as the permission
+        lacks, though the machine was never given away.
+        """
         why = Why.CLOUD_UNKNOWN if act in ON_CLOUD else Why.API_UNKNOWN
         why = why if error.denied is None else Why.ACCESS_DENIED
+        if act in _GIVING_AWAY and (error.denied is not None or error.unsent):
+            book.remember(entries.enter(entry, State.DRAINED, now, terminating_at=None, members=()))
+            if len(self._unmade) > _MOST_REMEMBERED:
+                self._unmade.clear()
+            self._unmade[entry.id] = Wait(why=why, detail=str(error), blocked=True)
+            return self._unmade[entry.id]
         return Wait(why=why, detail=str(error), blocked=not error.conflict)

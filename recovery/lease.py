@@ -28,6 +28,7 @@ from runtime.rest import MERGE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from recovery.ports import Permit
     from runtime.rest import Rest
 
 NAME: Final = "chipwarden-recovery"
@@ -86,6 +87,7 @@ class Lease:
         self._changed_at = 0.0  # when its content was seen to differ from before
         self._content: _Spec | None = None
         self._renewed_at: float | None = None  # when the last renewal that succeeded was sent; None = not held
+        self._terms = 0  # how often it was taken
         self._failed = False
         self._stop = threading.Event()
         self._chance = random.Random()  # noqa: S311 - jitter
@@ -107,6 +109,11 @@ class Lease:
     def is_fresh(self) -> bool:
         """Tell whether it is ours and was renewed less than 10 s ago."""
         return self._is_younger(_FRESH_SECONDS)
+
+    def permit(self) -> Permit:
+        """Give what tells whether this lead is still fresh: one that was lost meanwhile and won again is another."""
+        term = self._terms
+        return lambda: self.is_fresh() and self._terms == term
 
     def close(self) -> None:
         """Lead no more, and let others lead at once; if the API server does not answer, they wait for the expiry.
@@ -191,6 +198,7 @@ class Lease:
             "leaseTransitions": 0 if lease is None else (lease.spec.lease_transitions or 0) + 1,
         }
         before = self.holder
+        self._terms += 1  # before it can be held
         self._write(lease, spec)
         _LOG.info("leads now", identity=self._identity, before=before)
 
@@ -234,6 +242,10 @@ class Alone:
     def is_fresh(self) -> bool:
         """Tell that it leads."""
         return True
+
+    def permit(self) -> Permit:
+        """Give what tells that it still leads."""
+        return self.is_fresh
 
 
 def identity(name: str) -> str:

@@ -45,6 +45,11 @@ class _ConfigMap(msgspec.Struct, rename="camel"):
         return ((self.binary_data or {}) | (self.data or {})).get(key)
 
 
+def ledger_path(namespace: str) -> str:
+    """Tell under which path the ledger is written, always by compare-and-swap."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+
+
 class KubeLedger:
     """The ledger of a cluster; implements `ports.Ledger`.
 
@@ -57,7 +62,7 @@ class KubeLedger:
     def __init__(self, rest: Rest, namespace: str, clock: Clock) -> None:
         self._rest = rest
         self._namespace = namespace
-        self._path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+        self._path = ledger_path(namespace)
         self._time = ServerTime(rest, clock)
         self._version: str | None = None  # None = not known, so that nothing may be written
 

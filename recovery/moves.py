@@ -62,12 +62,14 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
     Args:
         blocked: somebody or something refuses it; else it is just not time yet.
         until: see Decision.
+        unmade: the last call was certainly not made; whoever made it may know why.
     """
 
     why: Why
     detail: str = ""
     until: datetime | None = None
     blocked: bool = False
+    unmade: bool = False
 
 
 Move = Step | Wait | Need

@@ -6,6 +6,7 @@ Nothing is asked for and no thread is started before `start`, but for the Region
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -23,7 +24,8 @@ from recovery.facts import Node
 from recovery.karpenter import KarpenterClaims
 from recovery.kube import KubeNodes
 from recovery.lease import WHOLE_SECONDS, Alone, Lease, identity
-from recovery.ledger import KubeLedger
+from recovery.led import LedRest
+from recovery.ledger import KubeLedger, ledger_path
 from recovery.ledger_file import FileLedger
 from recovery.pods import DetectorPods
 from recovery.points import Schedule
@@ -99,28 +101,29 @@ def rules_of(settings: Settings) -> Rules:
     )
 
 
-def make(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
+def make(settings: Settings, counted: Callable[[str, str], None], *, is_dry: bool = False) -> Parts:
     """Make all parts.
 
     Args:
         settings: of recovery.
         counted: called after each call to AWS, with its name and its outcome.
+        is_dry: nothing is going to be done, so that nobody has to lead.
 
     Raises:
         SettingsError: the Region cannot be found out.
     """
-    return _cluster(settings, counted) if is_online(settings) else _alone(settings, counted)
+    return _cluster(settings, counted, is_dry=is_dry) if is_online(settings) else _alone(settings, counted)
 
 
-def _cluster(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
+def _cluster(settings: Settings, counted: Callable[[str, str], None], *, is_dry: bool) -> Parts:
     clock = SystemClock()
-    rest, for_events = transport(), transport()
-    for_lease = transport(WHOLE_SECONDS)
+    lease = Lease(transport(WHOLE_SECONDS), settings.namespace, identity(socket.gethostname()))
+    permits = Alone().permit if is_dry else lease.permit
+    rest = LedRest(permits, swapped=ledger_path(settings.namespace), environ=os.environ)
     region = _region(settings, rest)
     sdk = _sdk(settings, counted, region)
     ledger = KubeLedger(rest, settings.namespace, clock)
-    events = Events(for_events, clock)
-    lease = Lease(for_lease, settings.namespace, identity(socket.gethostname()))
+    events = Events(transport(), clock)
     points = CloudWatch(sdk, _schedule(settings, zeros=True), clock)
     return Parts(
         region=region,
@@ -128,7 +131,7 @@ def _cluster(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
         nodes=KubeNodes(rest, drain=Drain(rest, clock), events=events),
         ledger=ledger,
         lead=lease,
-        cloud=AutoScaling(Rounds(sdk, seconds=settings.cloud_round.seconds)),
+        cloud=AutoScaling(Rounds(sdk, seconds=settings.cloud_round.seconds, permits=permits)),
         karpenter=KarpenterClaims(rest, ledger.now),
         points=points,
         lease=lease,

@@ -5,7 +5,8 @@ Every call has an end of its own and raises only the error named here; what cann
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from recovery.model import Entry, Group, LedgerBody, NodeFacts, Sighting
+
+# Tells whether what a leader has decided may still be sent: asked as late as possible.
+Permit: TypeAlias = Callable[[], bool]
 
 
 class PortError(Exception):
@@ -23,13 +27,23 @@ class PortError(Exception):
         denied: the name of the action that permissions lack; None = another cause.
         conflict: somebody else changed the object since it was read: read again, decide again.
         gone: the object does not exist.
+        unsent: certainly nothing was sent, so that certainly nothing was done.
     """
 
-    def __init__(self, message: str, *, denied: str | None = None, conflict: bool = False, gone: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        denied: str | None = None,
+        conflict: bool = False,
+        gone: bool = False,
+        unsent: bool = False,
+    ) -> None:
         super().__init__(message)
         self.denied = denied
         self.conflict = conflict
         self.gone = gone
+        self.unsent = unsent
 
 
 class Fleet(Protocol):

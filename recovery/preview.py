@@ -44,7 +44,7 @@ def preview(settings: Settings) -> Snapshot:
     """
     logs.setup(log_format=settings.log_format, level="error")
     progress = Progress()
-    parts = make(settings, lambda _call, _outcome: None)
+    parts = make(settings, lambda _call, _outcome: None, is_dry=True)
     controller = Controller(
         rules=rules_of(settings),
         fleet=_fleet(settings, parts, progress),

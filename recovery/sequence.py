@@ -98,7 +98,8 @@ def _give_away(entry: Entry, view: View, ctx: Context) -> Move:
     """Let others have the machine, if its group stands so that this is right now."""
     if entry.called_at is not None and ctx.now < entry.called_at + CALL_AGAIN:
         until = entry.called_at + CALL_AGAIN
-        return Wait(why=Why.ACCESS_DENIED, detail="permissions lacked for the last call", until=until, blocked=True)
+        detail = "the last call was not made"
+        return Wait(why=Why.CLOUD_UNKNOWN, detail=detail, until=until, blocked=True, unmade=True)
     if view.found is None:
         return Need.GROUP
     placed = _stand(entry, view.found, ctx)

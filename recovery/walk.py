@@ -204,7 +204,7 @@ class Walk:
         )
 
     def _told(self, entry: Entry, wait: Wait) -> Decision:
-        words = self._tools.hands.denial(entry) if wait.why is Why.ACCESS_DENIED else None
+        why = self._tools.hands.unmade(entry) or wait if wait.unmade else wait
         return Decision(
             node=entry.node,
             group=entry.group,
@@ -213,8 +213,8 @@ class Walk:
             action=entry.action,
             state=entry.state,
             decision=_name(wait),
-            why=wait.why,
-            detail=words or wait.detail,
+            why=why.why,
+            detail=why.detail,
             until=wait.until,
             would=entry.would,
         )

@@ -23,12 +23,17 @@ class CredentialServer:
         status: of each answer; 0 = drip.
         valid: how long credentials are valid.
         tokens: the Authorization header of each request.
+        answers: whoever asks is kept waiting while it is not set.
+        waiting: how many have been kept waiting.
     """
 
     def __init__(self) -> None:
         self.status = 200
         self.valid = timedelta(hours=6)
         self.tokens: list[str] = []
+        self.answers = threading.Event()
+        self.answers.set()
+        self.waiting = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -66,6 +71,8 @@ class CredentialServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 server.tokens.append(self.headers.get("Authorization", ""))
+                server.waiting += not server.answers.is_set()
+                server.answers.wait(60)
                 body = server._body(self.path)
                 if server.status == 0:
                     return self._drip(body)

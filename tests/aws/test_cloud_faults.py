@@ -11,6 +11,7 @@ import pytest
 from recovery.autoscaling import AutoScaling
 from recovery.cloud import Empty, Rounds
 from recovery.cloud_errors import CloudError
+from recovery.sending import Sending
 from tests.aws.clock import START, SteppedClock
 from tests.aws.surroundings import ROUND, SLACK, Aws, make_sdk, set_environment
 
@@ -78,7 +79,9 @@ class Parts:
 
     def _put(self) -> object:
         parameters: dict[str, Any] = {"Namespace": "N", "MetricData": [{"MetricName": "x", "Value": 1.0}]}
-        return self._sdk.ask("cloudwatch", "PutMetricData", Empty, parameters, seconds=ROUND, attempts=1)
+        return self._sdk.ask(
+            "cloudwatch", "PutMetricData", Empty, parameters, sending=Sending(time.monotonic() + ROUND), attempts=1
+        )
 
 
 @pytest.fixture(scope="module")

@@ -263,18 +263,26 @@ class Place:
         """Tell the environment of recovery."""
         return self.aws.env() | {"KUBECONFIG": str(kubeconfig or self.kubeconfig)}
 
-    def recovery(self, *more: str | Path, kubeconfig: Path | None = None, **settings: Any) -> Recovery:
+    def recovery(
+        self,
+        *more: str | Path,
+        kubeconfig: Path | None = None,
+        env: dict[str, str | None] | None = None,
+        **settings: Any,
+    ) -> Recovery:
         """Start a replica of recovery.
 
         Args:
             more: of its command line.
             kubeconfig: None = of its own account.
+            env: changes of its environment; None = a variable is not set.
             settings: of its settings file.
         """
         own = self.folder / f"replica-{len(self.replicas)}"
         own.mkdir()
         arguments = self.arguments("--poll", "1s", *more, **settings)
-        made = Recovery(own, *arguments, env=self.env(kubeconfig))
+        given = self.env(kubeconfig) | (env or {})
+        made = Recovery(own, *arguments, env={name: value for name, value in given.items() if value is not None})
         self.replicas.append(made)
         return made.start()
 

@@ -132,11 +132,18 @@ def test_a_node_that_belongs_to_a_new_machine_after_the_reboot_is_freed() -> Non
     assert not node.is_tainted
 
 
-def test_a_denied_reboot_is_no_failed_reboot() -> None:
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (PortError("denied", denied="ec2:RebootInstances"), Why.ACCESS_DENIED),
+        (PortError("no route", unsent=True), Why.CLOUD_UNKNOWN),
+    ],
+)
+def test_a_reboot_that_was_certainly_not_made_is_no_failed_reboot(error: PortError, why: Why) -> None:
     world, names, process = fleet()
-    world.refuse({"reboot": PortError("denied", denied="ec2:RebootInstances")})
+    world.refuse({"reboot": error})
     world.break_node(names[0], RESET)
     world.run(process, 2000)
     assert world.entry(names[0]).state is State.DRAINED
     assert world.outcomes() == [None]
-    assert process.why(names[0]) == Why.ACCESS_DENIED
+    assert process.why(names[0]) == why

@@ -234,7 +234,7 @@ def test_a_drained_node_waits_for_its_group_as_a_fenced_one_does() -> None:
     nowhere = found(group=None, absent=True)
     assert outcome(decided(held, view(found=nowhere))) == (Outcome.REFUSED, Act.NONE)
     denied = entry(State.DRAINED, called_at=T0 - timedelta(seconds=29))
-    assert waits(decided(denied, view())) == (Why.ACCESS_DENIED, True)
+    assert waits(decided(denied, view())) == (Why.CLOUD_UNKNOWN, True)
     assert isinstance(decided(entry(State.DRAINED, called_at=T0 - timedelta(seconds=30)), view()), Step)
 
 

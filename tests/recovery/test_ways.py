@@ -100,15 +100,22 @@ def test_an_answer_that_fails_concludes_nothing_and_the_next_one_goes_on(call: s
     assert len(world.acts()) == 1
 
 
-def test_a_denied_mark_was_not_made_so_that_it_can_be_undone_and_is_tried_every_30_s() -> None:
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (PortError("so it is", denied="autoscaling:SetInstanceHealth"), Why.ACCESS_DENIED),
+        (PortError("so it is", unsent=True), Why.CLOUD_UNKNOWN),
+    ],
+)
+def test_a_mark_that_was_certainly_not_made_can_be_undone_and_is_tried_every_30_s(error: PortError, why: Why) -> None:
     world, names, process = fleet()
-    world.refuse({"set_unhealthy": PortError("denied it is", denied="autoscaling:SetInstanceHealth")})
+    world.refuse({"set_unhealthy": error})
     world.break_node(names[0])
     world.run(process, 100)
     assert world.entry(names[0]).state is State.DRAINED
-    assert process.why(names[0]) == Why.ACCESS_DENIED
-    assert any("denied it is" in message for _, message in world.told("Blocked"))
-    assert "denied it is" in str(process.decision(names[0]))
+    assert process.why(names[0]) == why
+    assert any("so it is" in message for _, message in world.told("Blocked"))
+    assert "so it is" in str(process.decision(names[0]))
     tried = [body.entries[0].called_at for body in world.history if body.entries]
     assert 3 <= len({at for at in tried if at is not None}) <= 4
     world.heal(names[0])
