@@ -10,12 +10,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from demo.parts import DemoError
+from demo.screen import Screen
+from demo.stage import Stage, StoppedError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from demo.kernellog import KernelLog
-    from demo.screen import Screen
-    from demo.stage import Stage
 
 NAME: Final = "demo"
 EXIT_FAILED: Final = 1
@@ -29,20 +29,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; None = the process's.
     """
     arguments = _parser().parse_args(argv)
-    try:
-        from demo.parts import DemoError  # noqa: PLC0415 - what lacks is to be said in one sentence
-        from demo.screen import Screen  # noqa: PLC0415 - the same
-        from demo.stage import Stage, StoppedError  # noqa: PLC0415 - the same
-        from tests.aws import surroundings  # noqa: F401, PLC0415 - the same
-    except ModuleNotFoundError as error:
-        print(
-            f"{NAME}: the Python package {error.name} is missing: run `make demo`, which installs it", file=sys.stderr
-        )
-        return EXIT_FAILED
     screen = Screen(sys.stdout)
     pace = arguments.pace if arguments.pace is not None else _PACE_SECONDS if screen.is_live else 0.0
     stage = Stage(screen, pace)
     stage.listen()
+    screen.waiting("starting")
     try:
         _play(stage, arguments)
     except StoppedError as stopped:
@@ -53,8 +44,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         screen.clear()
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_FAILED
+    except ModuleNotFoundError as error:
+        print(
+            f"{NAME}: the Python package {error.name} is missing: run `make demo`, which installs it", file=sys.stderr
+        )
+        return EXIT_FAILED
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    except (OSError, AssertionError) as error:
+        screen.clear()
+        print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_FAILED
     return 0
 
@@ -68,27 +68,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _play(stage: Stage, arguments: argparse.Namespace) -> None:
-    from demo.clustertour import ClusterTour  # noqa: PLC0415 - see above
+    from demo.clustertour import ClusterTour  # noqa: PLC0415 - takes seconds, in which a Ctrl-C is to count
+    from demo.kernellog import choose  # noqa: PLC0415 - the same
     from demo.tour import Tour  # noqa: PLC0415 - the same
 
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="chipwarden-demo-")))
-        log = _kernel_log(folder, stage.screen, recorded=arguments.recorded)
+        log, why = choose(folder, recorded=arguments.recorded)
+        if why:
+            stage.screen.note(why)
         tour = ClusterTour if arguments.cluster else Tour
         tour(stage, log, folder, stack).play()
-
-
-def _kernel_log(folder: Path, screen: Screen, *, recorded: bool) -> KernelLog:
-    """Choose the kernel log: this machine's with root, else a recorded one."""
-    from demo.kernellog import Device, Recorded, is_usable_device  # noqa: PLC0415 - see above
-    from demo.parts import DemoError  # noqa: PLC0415 - the same
-
-    if not recorded and is_usable_device():
-        try:
-            return Device()
-        except DemoError as error:
-            screen.note(f"{error}; a recorded one will do")
-    return Recorded(folder)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.chain import aged
 from tests.chain.place import APP, SHIPPED, Place
 from tests.detector.process import REPOSITORY
 from tests.kubernetes.binaries import MissingError, program
+from tests.kubernetes.client import KubectlError
 from tests.kubernetes.controlplane import ControlPlane
 from tests.kubernetes.process import ProcessError, free_port
 
@@ -127,7 +128,7 @@ class Cluster:
             stage.check()
             self.kubectl = program("kubectl")
             self.plane.kubectl("apply", "-k", str(_BASE))
-        except (MissingError, ProcessError) as error:
+        except (MissingError, ProcessError, KubectlError) as error:
             raise DemoError(str(error)) from error
         self.aws = stack.enter_context(Aws())
         self.place = Place(self.plane, self.aws, folder, SHIPPED)

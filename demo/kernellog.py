@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DEVICE: Final = Path("/dev/kmsg")
 _SAMPLES: Final = REPOSITORY / "tests" / "data" / "kmsg_lines.jsonl"
+_ACCELERATORS: Final = ("neuron[0-9]*", "nvidia[0-9]*", "kfd", "accel/accel[0-9]*", "hl[0-9]*")  # below /dev
 _QUIET: Final = ("BENIGN", "INFO", "APP", "NEGATIVE")
 _BOOT: Final = "/proc/sys/kernel/random/boot_id"
 _RECORDED_BOOT: Final = "7a0c3c1e-0000-4000-8000-00000000d1a0"
@@ -87,7 +88,7 @@ class Recorded:
         folder: where it is made.
     """
 
-    name = "a recorded kernel log that grows"
+    name = "a recorded one that grows, read as the device is"
     flood = 20_000
 
     def __init__(self, folder: Path) -> None:
@@ -128,23 +129,27 @@ class Recorded:
 class Device:
     """This machine's kernel log.
 
+    Args:
+        path: of the device.
+
     Raises:
         DemoError: it cannot be read or written here; the message says why.
     """
 
-    name = f"this machine's {DEVICE}"
-    path = DEVICE
+    name = f"real too: this machine's {DEVICE}, for you are root"
     flood = 200
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path = DEVICE) -> None:
+        self.path = path
         try:
-            self._newest = _mark()
+            self._newest = _mark(path)
         except (OSError, ParseError) as error:
-            raise DemoError(f"{DEVICE} cannot be used: {getattr(error, 'strerror', None) or error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise DemoError(f"{path} cannot be used: {why}") from error
 
     def arguments(self) -> list[str]:
         """Tell the detector's arguments that have it read this log."""
-        return ["--kmsg", str(DEVICE)]
+        return ["--kmsg", str(self.path)]
 
     def prepare(self, state_dir: Path, instance: str) -> None:
         """Have a detector that starts there begin with what is written from now on, not with older tries."""
@@ -154,7 +159,7 @@ class Device:
     def write(self, text: str, priority: int = _ERR) -> float:
         """Write a line as a person does; tell when, in monotonic seconds."""
         at = time.monotonic()
-        descriptor = os.open(DEVICE, os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(descriptor, f"<{priority}>{text}\n".encode())
         finally:
@@ -164,13 +169,34 @@ class Device:
     def inject(self, reason: str, fields: dict[str, str], count: int) -> None:
         """Write a rule's own line so many times, a few with each writer. Raises DemoError."""
         for done in range(0, count, _UNLIMITED):
-            _inject(reason, fields, min(_UNLIMITED, count - done), str(DEVICE))
+            _inject(reason, fields, min(_UNLIMITED, count - done), str(self.path))
 
 
-def is_usable_device() -> bool:
-    """Tell whether this is root on a machine with a kernel log."""
+def choose(folder: Path, *, recorded: bool, device: Path = DEVICE) -> tuple[KernelLog, str]:
+    """Choose the kernel log: this machine's with root, else a recorded one; and tell why, if that is worth a word.
+
+    A machine with accelerators keeps its log to itself: another agent that watches it, and does not look whose line it
+    is, would believe what the tour writes, and might have the machine replaced.
+
+    Args:
+        folder: for the recorded one.
+        recorded: the recorded one is asked for.
+        device: this machine's.
+    """
+    if recorded or not _is_root_with(device):
+        return Recorded(folder), ""
+    found = sorted(str(path) for pattern in _ACCELERATORS for path in device.parent.glob(pattern))
+    if found:
+        return Recorded(folder), f"This machine has {found[0]}, so that its own kernel log is left alone."
+    try:
+        return Device(device), ""
+    except DemoError as error:
+        return Recorded(folder), f"{error}, so that a recorded one is used."
+
+
+def _is_root_with(device: Path) -> bool:
     with contextlib.suppress(OSError):
-        return os.geteuid() == 0 and stat.S_ISCHR(DEVICE.stat().st_mode)
+        return os.geteuid() == 0 and stat.S_ISCHR(device.stat().st_mode)
     return False
 
 
@@ -180,8 +206,9 @@ def fault_line(reason: str, fields: dict[str, str]) -> str:
 
 
 def noise() -> list[Sample]:
-    """List recorded lines that are no faults, those among them that are made to look like one."""
-    return [each for each in map(_sample, _SAMPLES.read_text().splitlines()) if each is not None]
+    """List recorded lines about Neuron devices that are no faults, some of them made to look like one."""
+    found = map(_sample, _SAMPLES.read_text().splitlines())
+    return [each for each in found if each is not None and "neuron" in each.text.lower()]
 
 
 def _sample(line: str) -> Sample | None:
@@ -208,12 +235,12 @@ def _inject(reason: str, fields: dict[str, str], count: int, kmsg: str) -> None:
         raise DemoError(f"the kernel log: {error}") from error
 
 
-def _mark() -> int:
+def _mark(path: Path) -> int:
     """Write a line, find it again, and tell its sequence number. Raises OSError, ParseError."""
-    reader = os.open(DEVICE, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         os.lseek(reader, 0, os.SEEK_END)
-        writer = os.open(DEVICE, os.O_WRONLY | os.O_CLOEXEC)
+        writer = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         try:
             os.write(writer, f"<{_INFO}>{_MARK}\n".encode())
         finally:

@@ -73,7 +73,7 @@ class Screen:
         for line in self._wrapped(text, indent):
             self._line(self._tint("dim", f"{'':{indent}}{line}"))
 
-    def pair(self, name: str, text: str, width: int = 12) -> None:
+    def pair(self, name: str, text: str, width: int = 14) -> None:
         """Write a name, and what there is to say of it."""
         first, *rest = self._wrapped(text, width + 3) or [""]
         self._line(f"   {name:<{width}}{first}")
@@ -104,7 +104,7 @@ class Screen:
 
     def waiting(self, what: str) -> None:
         """Show, on a terminal, what is waited for."""
-        if not self.is_live:
+        if not self.is_live or not what:
             return
         turn = _SPINNER[int(time.monotonic() / _TURN_SECONDS) % len(_SPINNER)]
         status = f"{self.seconds():6.2f} s {turn} {what}"[: self._columns() - 1]

@@ -5,6 +5,7 @@ Must never wait without looking: a part that has died is said at once, and so is
 
 from __future__ import annotations
 
+import http.client
 import signal
 import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -108,15 +109,25 @@ class Stage:
         deadline = time.monotonic() + seconds
         while True:
             self.check()
-            for voice in self._voices:
-                voice()
-            if answer := condition():
+            answer, trouble = self._look(condition)
+            if answer:
                 self.screen.clear()
                 return answer
             if time.monotonic() > deadline:
-                raise DemoError(f"not within {seconds:.0f} s: {what}{self._logs()}")
+                raise DemoError(f"not within {seconds:.0f} s: {what}{trouble}{self._logs()}")
             self.screen.waiting(what)
             time.sleep(_LOOK_SECONDS)
+
+    def _look(self, condition: Callable[[], _Value | None]) -> tuple[_Value | None, str]:
+        """Have everybody speak, and ask once; a part that does not answer may be one that has just died."""
+        try:
+            for voice in self._voices:
+                voice()
+            return condition(), ""
+        except BrokenPipeError:  # nobody reads what is told
+            raise
+        except (OSError, http.client.HTTPException, AssertionError) as error:
+            return None, f" ({error})"
 
     def rest(self, seconds: float | None = None) -> None:
         """Give people time to read, and parts time to speak.

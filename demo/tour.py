@@ -28,7 +28,9 @@ SIZE: Final = 4
 HANG: Final = "NeuronHasError_HANG_ON_COLLECTIVES"
 DMA: Final = "NeuronHasError_DMA_ERROR"
 _CORRECTED: Final = "NeuronHasError_OTHER"
-_LAUNCH_SECONDS, _SLOW_LAUNCH_SECONDS, _TERMINATE_SECONDS = 2.0, 5.0, 1.0
+_LAUNCH_SECONDS, _TERMINATE_SECONDS = 2.0, 1.0
+_HOUR_SECONDS: Final = 3600.0
+_FLOOD_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 20.0
 _REPLACED_SECONDS: Final = 40.0
 _SHOWN: Final = ("C2", "N16", "N21")  # of the ordinary lines
@@ -68,8 +70,7 @@ class Tour:
         screen = self._screen
         screen.title("Chipwarden: one machine, from a line in its kernel log to its replacement")
         screen.pair("real", "the detector (python -m detector run), recovery (python -m recovery run), all they write")
-        kernel = "kernel log" if "recorded" in self._log.name else "real too"
-        screen.pair(kernel, self._log.name)
+        screen.pair("kernel log", self._log.name)
         screen.pair(
             "played", f"AWS: moto's server, and an Auto Scaling group of {SIZE} trn1.32xlarge that the demo moves"
         )
@@ -159,17 +160,25 @@ class Tour:
 
     def _flood(self) -> None:
         """The same line again and again."""
-        count, before = self._log.flood, self._machine.records()
+        count = self._log.flood
         memory = self._machine.detector.resident_megabytes()
-        self._screen.scene(4, f"The same line {count:,} times more", "One condition, one Event, an exact count.")
+        self._screen.scene(
+            4, f"The same line {count:,} times more", "One condition, one line in its log, an exact count."
+        )
         began = time.monotonic()
         self._log.inject(HANG, self._fields, count)
         self._screen.say("kernel log", f"{count:,} lines in {time.monotonic() - began:.1f} s")
-        self._wait_read(before + count)
+        counted = self._counted
+        self._stage.until(lambda: counted() > count, seconds=_FLOOD_SECONDS, what="the detector reads them")
         grown = max(0.0, self._machine.detector.resident_megabytes() - memory)
         total, lost = self._machine.faults()[HANG]["count"], self._machine.lost()
-        text = f"{HANG} seen {total:,} times, lost {lost}; still one condition, {grown:.1f} MB more memory"
-        self._screen.say("detector", text, tone="good")
+        said = self._machine.detector.output().count(f'"reason":"{HANG}"')
+        self._screen.say("detector", f"seen {total:,} times in all, lost {lost}; logged: {said}", tone="good")
+        self._screen.say("detector", f"{_told(self._machine.condition())}, {grown:.1f} MB more memory", tone="good")
+
+    def _counted(self) -> int:
+        """Tell how many lines of the flood are accounted for."""
+        return int(self._machine.faults().get(HANG, {}).get("count", 0)) + self._machine.lost()
 
     def _broken(self) -> None:
         """A chip dies while another machine of the group is out already."""
@@ -181,7 +190,7 @@ class Tour:
         )
         other = self._aws.player.instances(GROUP)[2]
         with self._aws.player.lock:
-            self._aws.player.manner(GROUP).launch_seconds = _SLOW_LAUNCH_SECONDS
+            self._aws.player.manner(GROUP).launch_seconds = _HOUR_SECONDS  # until recovery has looked
             self._aws.player.set_state(other, "Terminating")
         self._stage.rest(0.2)
         at = self._write(fault_line(DMA, self._fields | {"nd-id": "11", "nc-id": "1"}))
@@ -191,14 +200,15 @@ class Tour:
         self._screen.say("detector", text, tone="bad")
         for step, what in (
             ("fenced", "recovery: has it lasted for 2 s?"),
-            ("blocked", "recovery asks Auto Scaling"),
+            ("blocked", "recovery asks Auto Scaling about the group"),
             ("admitted", "recovery: until the other machine is replaced"),
             ("replaced", "recovery follows until a new machine is in service"),
         ):
             self._stage.until(functools.partial(voice.steps.get, step), seconds=_REPLACED_SECONDS, what=what)
-            if step == "admitted":
+            if step == "blocked":
+                self._stage.rest(_LAUNCH_SECONDS)
                 self._aws.player.manner(GROUP).launch_seconds = _LAUNCH_SECONDS
-        facts.refusals += [f"until there was room in the budget: {each}" for each in voice.refusals]
+        facts.refusals += [f"to begin at once: {each}" for each in voice.refusals]
         facts.confirmed_seconds = voice.steps["fenced"] - at
         facts.held_seconds = voice.steps["admitted"] - voice.steps["blocked"]
         facts.marked_seconds = (aws.marked_at or at) - at
@@ -227,7 +237,7 @@ class Tour:
         self._recovery.kill()
         self._screen.say(
             "AWS",
-            f"{self._machine.instance} takes its programs with it; until here the demo kept them, to show the end",
+            f"{self._machine.instance} ends, and its programs with it (the demo kept them until here)",
             tone="dim",
         )
         successor = Machine(self._stage, self._log, self._folder / "successor", new, "new machine's detector")
@@ -239,7 +249,7 @@ class Tour:
             lambda: successor.count(foreign) >= expected, seconds=_COMMAND_SECONDS, what="it reads the old lines"
         )
         status, count = successor.condition(), successor.count(foreign)
-        text = f"{new}: {count:,} lines are another machine's; {_told(status)}"
+        text = f"{count:,} lines name another machine: {_told(status)}"
         self._screen.say("detector", text, tone="good")
 
     def _newest(self) -> str:

@@ -23,7 +23,7 @@ _WORDS: Final = {
     "admitted": "has a slot of the budget: {detail}",
     "notified": "",
     "drained": "drained: {detail}",
-    "terminating": "gives it away: {detail}",
+    "terminating": "begins the replacement: {detail}",
     "gone": "gone: {detail}",
     "replaced": "replaced: {detail}",
 }

@@ -1,0 +1,95 @@
+"""What the demo is made of, piece by piece."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from demo.kernellog import Device, Recorded, choose, fault_line, noise
+from demo.parts import DemoError
+from demo.screen import Screen
+from detector.follow import FileReader
+from detector.parse import parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_long_texts_are_wrapped_below_themselves() -> None:
+    out = io.StringIO()
+    Screen(out).say("detector", "word " * 40)
+    first, *rest = out.getvalue().splitlines()
+    assert first.startswith("  0.00 s  detector    word word")
+    assert rest
+    assert all(line.startswith(" " * 22 + "word") for line in rest)
+    assert max(map(len, [first, *rest])) <= 110
+
+
+def test_a_pipe_gets_no_status_line() -> None:
+    out = io.StringIO()
+    screen = Screen(out)
+    screen.waiting("something")
+    screen.clear()
+    assert out.getvalue() == ""
+
+
+def test_a_recorded_log_is_whole_records_numbered_without_a_gap(tmp_path: Path) -> None:
+    log = Recorded(tmp_path)
+    for line in noise():
+        log.write(line.text, line.priority)
+    log.inject("NeuronHasError_DMA_ERROR", {"instance-id": "i-0123456789abcdef0"}, 3)
+    log.write("the last one")
+    reader = FileReader(str(tmp_path / "kmsg"))
+    reader.open()
+    records = [parse(record) for record in iter_batches(reader)]
+    reader.close()
+    assert [record.sequence for record in records] == list(range(len(noise()) + 4))
+    assert records[-1].text == b"the last one"
+    assert b"instance-id=i-0123456789abcdef0" in records[-2].text
+    assert {record.facility for record in records} >= {0, 3}
+
+
+def iter_batches(reader: FileReader) -> list[bytes]:
+    found: list[bytes] = []
+    while records := reader.batch():
+        found += records
+    return found
+
+
+def test_a_line_is_one_that_its_rule_gives_as_an_example() -> None:
+    line = fault_line("NeuronHasError_DMA_ERROR", {"instance-id": "i-0123456789abcdef0", "nd-id": "11"})
+    assert "NEURON_HW_ERR=DMA_ERROR instance-id=i-0123456789abcdef0" in line
+    assert "nd-id=11" in line
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("accelerator", ["neuron0", "nvidia3", "kfd", "accel/accel0", "hl1"])
+def test_the_log_of_a_machine_with_accelerators_is_left_alone(tmp_path: Path, accelerator: str) -> None:
+    device = tmp_path / "kmsg"
+    device.symlink_to("/dev/kmsg")
+    (tmp_path / accelerator).parent.mkdir(exist_ok=True)
+    (tmp_path / accelerator).touch()
+    log, why = choose(tmp_path, recorded=False, device=device.rename(tmp_path / "kmsg-device"))
+    assert isinstance(log, Recorded)
+    assert why == f"This machine has {tmp_path / accelerator}, so that its own kernel log is left alone."
+
+
+@pytest.mark.real
+def test_root_on_a_machine_without_accelerators_gets_its_own_log(tmp_path: Path) -> None:
+    log, why = choose(tmp_path, recorded=False)
+    assert (isinstance(log, Device), why) == (True, "")
+    assert isinstance(choose(tmp_path, recorded=True)[0], Recorded)
+
+
+@pytest.mark.real
+def test_a_log_that_cannot_be_used_is_replaced_by_a_recorded_one_with_a_word(tmp_path: Path) -> None:
+    device = tmp_path / "null"
+    device.symlink_to(os.devnull)
+    with pytest.raises(DemoError, match="cannot be used"):
+        Device(device)
+    log, why = choose(tmp_path, recorded=False, device=device)
+    assert isinstance(log, Recorded)
+    assert why.startswith(f"{device} cannot be used: ")
