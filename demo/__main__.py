@@ -45,9 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_FAILED
     except ModuleNotFoundError as error:
-        print(
-            f"{NAME}: the Python package {error.name} is missing: run `make demo`, which installs it", file=sys.stderr
-        )
+        package = str(error.name).partition(".")[0]
+        print(f"{NAME}: the Python package {package} is missing: run `make demo`, which installs it", file=sys.stderr)
         return EXIT_FAILED
     except BrokenPipeError:  # the reader of our output left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
 _LINKS: Final = (
     ("next", "make demo-cluster: the same with Nodes, on a real Kubernetes API server"),
-    ("how it works", "docs/recovery.md"),
-    ("install it", "manifests/README.md, docs/install-recovery.md"),
-    ("all settings", "docs/reference.md"),
+    ("how it works", "docs/how-it-works.md"),
+    ("install it", "docs/install-eks.md; docs/README.md lists the other ways, and all else"),
 )
 
 

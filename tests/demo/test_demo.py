@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -51,7 +52,7 @@ STORY = (
     "^   refused +to begin at once: MaxUnhealthyPercent",
     r"^   given away +\d+\.\d s after the line",
     r"^   AWS +\d+ calls, 1 of them SetInstanceHealth",
-    "^   install it +manifests/README.md",
+    "^   install it +docs/install-eks.md",
 )
 
 
@@ -77,6 +78,9 @@ def test_a_visitor_sees_the_whole_loop_in_a_minute(tmp_path: Path, arguments: li
         visitor.assert_told(*_story(log, flood))
         assert not {"\x1b", "\r"} & set(visitor.out), "colour or a moving line in a pipe"
         assert visitor.err == ""
+        pages = re.findall(r"docs/[\w.-]+\.md", visitor.out)
+        assert len(pages) == 3
+        assert all((REPOSITORY / page).is_file() for page in pages), pages
         visitor.assert_nothing_left()
 
 
