@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(rules)
     _add_inject(commands)
     _add_replay(commands)
+    _add_bundle(commands)
     clear = _add(commands, "clear", _clear, "end a fault because you know better; stand-alone only")
     clear.add_argument("reason", help="the fault's reason, or all")
     return parser
@@ -114,6 +115,16 @@ def _add_replay(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     parser = _add(commands, "replay", _replay, "judge a recorded kernel log")
     parser.add_argument("file", metavar="FILE|-", help="raw records or dmesg text; - = standard input")
     _add_output(parser)
+
+
+def _add_bundle(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = _add(commands, "bundle", _bundle, "write one redacted archive for a support case; give it run's settings")
+    parser.add_argument(
+        "--output", metavar="FILE|-", default=None, help="where to; - = standard output (a new file in this directory)"
+    )
+    parser.add_argument(
+        "--keep-names", action="store_true", help="leave host and user names; secrets and addresses go all the same"
+    )
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:
@@ -199,6 +210,19 @@ def _input(name: str) -> BinaryIO:
         return sys.stdin.buffer if name == "-" else Path(name).open("rb")
     except OSError as error:
         raise SettingsError(f"{name}: cannot be read: {error.strerror}") from error
+
+
+def _bundle(arguments: argparse.Namespace) -> int:
+    from detector.bundle import STDOUT, BundleError, bundle  # noqa: PLC0415 - the same
+
+    settings = _settings(arguments)
+    try:
+        told = bundle(settings, arguments.output, keep_names=arguments.keep_names)
+    except BundleError as error:
+        print(f"{NAME}: {error}", file=sys.stderr)
+        return EXIT_NOT_DONE
+    print(told, file=sys.stderr if arguments.output == STDOUT else sys.stdout)
+    return 0
 
 
 def _clear(arguments: argparse.Namespace) -> int:
