@@ -50,6 +50,7 @@ class ClusterTour:
         self._folder = folder
         self._stack = stack
         self._joined = len(_NAMES)
+        self._names: dict[str, str] = {}  # of Nodes, by instance
 
     def play(self) -> None:
         """Play all scenes, then stay until somebody stops it, if there is somebody."""
@@ -62,9 +63,7 @@ class ClusterTour:
     def _open(self) -> None:
         screen = self._screen
         screen.title("Chipwarden on Kubernetes: three Nodes, from a line in a kernel log to a new Node")
-        screen.pair(
-            "real", "etcd, kube-apiserver, manifests/base, detectors, recovery, with the accounts of the manifests"
-        )
+        screen.pair("real", "kube-apiserver with etcd and manifests/base; detectors and recovery with their own rights")
         screen.pair("kernel log", self._log.name)
         screen.pair("played", "AWS (moto's server and an Auto Scaling group), kubelet, DaemonSet and cloud controller")
         screen.pair("shortened", "confirmFor 2 s (default 10 s), drainTimeout 30 s, so that you see the drain")
@@ -72,6 +71,7 @@ class ClusterTour:
         instances = cluster.make_group(len(_NAMES))
         nodes = [cluster.add(name, instance) for name, instance in zip(_NAMES, instances, strict=True)]
         self._first, self._second, self._third = nodes
+        self._names |= {node.instance: node.name for node in nodes}
         cluster.wait_ready(*nodes)
         self._recovery = cluster.recovery("run")
         cluster.start(self._recovery)
@@ -84,7 +84,7 @@ class ClusterTour:
             lambda: metrics().get(sees) == len(_NAMES), seconds=_STEP_SECONDS, what="recovery sees all Nodes"
         )
         self._voice = RecoveryVoice(self._recovery, screen, has_cluster=True)
-        self._aws_voice = AwsVoice(cluster.aws, GROUP, screen)
+        self._aws_voice = AwsVoice(cluster.aws, GROUP, screen, self._names)
         for voice in (self._voice, self._aws_voice, self._join):
             self._stage.hear(voice)
         screen.began()
@@ -112,7 +112,9 @@ class ClusterTour:
 
     def _paused(self) -> None:
         node = self._second
-        self._screen.scene(3, f"A chip of {node.name} dies while recovery is paused")
+        self._screen.scene(
+            3, f"A chip of {node.name} dies while recovery is paused", "Said at once; nothing is touched."
+        )
         for number in (1, 2):
             self._cluster.place.add_pod(node.name, 1, app="job", name=f"job-{number}")
         self._node_voice = NodeVoice(node, functools.partial(self._cluster.pods_of, node, "job"), self._screen)
@@ -139,6 +141,7 @@ class ClusterTour:
             if instance in self._aws_voice.serving():
                 self._joined += 1
                 node = self._cluster.add(f"trn1-node-{self._joined}", instance)
+                self._names[instance] = node.name
                 self._screen.say("Kubernetes", f"{node.name} joins, the Node of {instance}")
 
     def _ledger(self) -> None:

@@ -80,7 +80,7 @@ class Screen:
         for line in rest:
             self._line(f"{'':{width + 3}}{line}")
 
-    def say(self, actor: str, text: str, *, tone: str = "", at: float | None = None) -> None:
+    def say(self, actor: str, text: str, *, tone: str = "", at: float | None = None, is_cut: bool = False) -> None:
         """Have one of the parts say something.
 
         Args:
@@ -88,13 +88,19 @@ class Screen:
             text: what.
             tone: bad, good, refused or dim; "" = none.
             at: when it was, monotonic seconds; None = now.
+            is_cut: it fits on one line, wherever it could be wrapped.
         """
         seconds = (time.monotonic() if at is None else at) - self._began
-        first, *rest = self._wrapped(text, _INDENT) or [""]
+        first, *rest = [text] if is_cut else self._wrapped(text, _INDENT) or [""]
         name = self._tint(actor, f"{actor:<{_ACTOR_WIDTH}}")
         self._line(f"{self._tint('dim', f'{seconds:6.2f} s')}  {name}  {self._tint(tone, first)}")
         for line in rest:
             self._line(f"{'':{_INDENT}}{self._tint(tone, line)}")
+
+    def quote(self, actor: str, text: str) -> None:
+        """Have somebody say the beginning of a long text, on one line."""
+        room = self._room(_INDENT)
+        self.say(actor, text if len(text) <= room else f"{text[: room - 3]}...", tone="dim", is_cut=True)
 
     def text(self, text: str) -> None:
         """Show what a command has printed, as it is, but for what a narrow terminal would break."""
@@ -132,6 +138,8 @@ class Screen:
     def _columns(self) -> int:
         return shutil.get_terminal_size().columns if self.is_live else _PLAIN_WIDTH
 
+    def _room(self, indent: int) -> int:
+        return min(max(self._columns(), _NARROWEST), _WIDEST) - indent
+
     def _wrapped(self, text: str, indent: int) -> list[str]:
-        width = min(max(self._columns(), _NARROWEST), _WIDEST) - indent
-        return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+        return textwrap.wrap(text, self._room(indent), break_long_words=False, break_on_hyphens=False)

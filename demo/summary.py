@@ -31,7 +31,8 @@ class Facts:
         replaced_seconds: until the replacement was in service.
         calls: to AWS in all.
         marks: of them SetInstanceHealth.
-        refusals: what was not done, and why.
+        refused: what was not done at all.
+        waits: what had to wait, and why.
     """
 
     read: int = 0
@@ -45,7 +46,8 @@ class Facts:
     replaced_seconds: float = 0.0
     calls: int = 0
     marks: int = 0
-    refusals: list[str] = dataclasses.field(default_factory=list)
+    refused: str = ""
+    waits: list[str] = dataclasses.field(default_factory=list)
 
 
 def summary(screen: Screen, facts: Facts) -> None:
@@ -56,8 +58,9 @@ def summary(screen: Screen, facts: Facts) -> None:
     screen.pair(
         "detected", f"line to metric: {_ms(facts.hang_seconds)} (hang), {_ms(facts.metric_seconds)} (dead chip)"
     )
-    for refusal in facts.refusals:
-        screen.pair("refused", refusal)
+    screen.pair("refused", facts.refused)
+    for wait in facts.waits:
+        screen.pair("waited", wait)
     screen.pair(
         "given away",
         f"{facts.marked_seconds:.1f} s after the line: {facts.confirmed_seconds:.1f} s to be sure,"

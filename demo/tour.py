@@ -34,7 +34,6 @@ _FLOOD_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 20.0
 _REPLACED_SECONDS: Final = 40.0
 _SHOWN: Final = ("C2", "N16", "N21")  # of the ordinary lines
-_SHOWN_CHARACTERS: Final = 78
 _CODE: Final = "NEURON_HW_ERR"
 _FAULT_LINES: Final = 3  # besides the flood
 
@@ -69,11 +68,9 @@ class Tour:
         """Start everything."""
         screen = self._screen
         screen.title("Chipwarden: one machine, from a line in its kernel log to its replacement")
-        screen.pair("real", "the detector (python -m detector run), recovery (python -m recovery run), all they write")
+        screen.pair("real", "the detector and recovery, as programs of their own, and all that they write")
         screen.pair("kernel log", self._log.name)
-        screen.pair(
-            "played", f"AWS: moto's server, and an Auto Scaling group of {SIZE} trn1.32xlarge that the demo moves"
-        )
+        screen.pair("played", f"AWS (moto's server), with an Auto Scaling group of {SIZE} trn1.32xlarge")
         screen.pair("shortened", "confirmFor 2 s (default 10 s), standaloneWait 0 s (30 s), so that you need not wait")
         self._aws = self._stack.enter_context(Aws())
         player = self._aws.player
@@ -87,7 +84,7 @@ class Tour:
         self._stage.until(self._recovery.port, seconds=_COMMAND_SECONDS, what="recovery starts")
         self._stage.until(lambda: self._recovery.page("/readyz"), seconds=_COMMAND_SECONDS, what="recovery looks")
         self._recovery_voice = RecoveryVoice(self._recovery, screen)
-        self._aws_voice = AwsVoice(self._aws, GROUP, screen)
+        self._aws_voice = AwsVoice(self._aws, GROUP, screen, {self._machine.instance: "this machine"})
         self._stage.hear(self._recovery_voice)
         self._stage.hear(self._aws_voice)
         self._fields = {"instance-id": self._machine.instance, "hostname": "trn1-node"}
@@ -111,7 +108,7 @@ class Tour:
         for line in lines:
             self._log.write(line.text, line.priority)
             if line.name in _SHOWN:
-                self._screen.say("kernel log", f"{line.text[:_SHOWN_CHARACTERS]}...", tone="dim")
+                self._screen.quote("kernel log", line.text)
         self._screen.say("kernel log", f"... and {len(lines) - len(_SHOWN)} more", tone="dim")
         self._wait_read(before + len(lines))
         status = self._machine.condition()
@@ -135,7 +132,7 @@ class Tour:
         self._stage.until(
             lambda: counted("problem_counter", _CORRECTED) > before, seconds=_COMMAND_SECONDS, what="it is counted"
         )
-        text = f"{_after(at)}: an Event, {_CORRECTED}; {_told(self._machine.condition())}"
+        text = f"{_after(at)}: an Event, {_CORRECTED}; {KIND}={self._machine.condition()['status']}"
         self._screen.say("detector", text, tone="good")
 
     def _hang(self) -> None:
@@ -156,7 +153,7 @@ class Tour:
             f"refuses: the action for this reason is {fault['action']}, whatever the line asks for",
             tone="refused",
         )
-        self.facts.refusals.append("to replace a machine for a hang in collectives: a person has to look at the job")
+        self.facts.refused = "to replace a machine for a hang in collectives: a person has to look at the job"
 
     def _flood(self) -> None:
         """The same line again and again."""
@@ -173,7 +170,9 @@ class Tour:
         grown = max(0.0, self._machine.detector.resident_megabytes() - memory)
         total, lost = self._machine.faults()[HANG]["count"], self._machine.lost()
         said = self._machine.detector.output().count(f'"reason":"{HANG}"')
-        self._screen.say("detector", f"seen {total:,} times in all, lost {lost}; logged: {said}", tone="good")
+        self._screen.say(
+            "detector", f"seen {total:,} times in all, lost {lost}, logged {said} time{'s' * (said != 1)}", tone="good"
+        )
         self._screen.say("detector", f"{_told(self._machine.condition())}, {grown:.1f} MB more memory", tone="good")
 
     def _counted(self) -> int:
@@ -208,7 +207,7 @@ class Tour:
             if step == "blocked":
                 self._stage.rest(_LAUNCH_SECONDS)
                 self._aws.player.manner(GROUP).launch_seconds = _LAUNCH_SECONDS
-        facts.refusals += [f"to begin at once: {each}" for each in voice.refusals]
+        facts.waits = voice.refusals
         facts.confirmed_seconds = voice.steps["fenced"] - at
         facts.held_seconds = voice.steps["admitted"] - voice.steps["blocked"]
         facts.marked_seconds = (aws.marked_at or at) - at
@@ -222,7 +221,7 @@ class Tour:
         self._stack.callback(ledger.stop)
         ledger.start()
         self._stage.until(lambda: ledger.ended() is not None, seconds=_COMMAND_SECONDS, what="recovery ledger")
-        self._screen.note("$ chipwarden-recovery ledger", indent=3)
+        self._screen.say("you", "$ chipwarden-recovery ledger")
         self._screen.text(ledger.output())
 
     def _successor(self) -> None:
@@ -237,7 +236,7 @@ class Tour:
         self._recovery.kill()
         self._screen.say(
             "AWS",
-            f"{self._machine.instance} ends, and its programs with it (the demo kept them until here)",
+            f"{self._machine.instance} ends, and its programs with it (the demo kept them until now)",
             tone="dim",
         )
         successor = Machine(self._stage, self._log, self._folder / "successor", new, "new machine's detector")

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from demo.cluster import Node
     from demo.parts import Part
@@ -20,10 +20,10 @@ MARK: Final = "autoscaling:SetInstanceHealth"
 _ASK_SECONDS: Final = 0.1
 _WORDS: Final = {
     "fenced": "fenced: {detail}",
-    "admitted": "has a slot of the budget: {detail}",
+    "admitted": "admitted: {detail}",
     "notified": "",
     "drained": "drained: {detail}",
-    "terminating": "begins the replacement: {detail}",
+    "terminating": "terminating: {detail}",
     "gone": "gone: {detail}",
     "replaced": "replaced: {detail}",
 }
@@ -83,18 +83,20 @@ class AwsVoice:
         aws: AWS, played.
         group: whose instances.
         screen: where.
+        names: what instances are called, by id; may grow.
 
     Attributes:
         marked_at: when the first such call came, monotonic seconds; None = none did.
         in_service: when new instances came into service.
     """
 
-    def __init__(self, aws: Aws, group: str, screen: Screen) -> None:
+    def __init__(self, aws: Aws, group: str, screen: Screen, names: Mapping[str, str]) -> None:
         self.marked_at: float | None = None
         self.in_service: dict[str, float] = {}
         self._aws = aws
         self._group = group
         self._screen = screen
+        self._names = names
         self._calls = 0
         self._lives = self._now()
 
@@ -112,7 +114,7 @@ class AwsVoice:
             if life != self._lives.get(instance):
                 self._say(instance, life)
         for instance in self._lives.keys() - fresh.keys():
-            self._screen.say("AWS", f"{instance} is gone")
+            self._screen.say("AWS", f"{self._named(instance)} is gone")
         self._lives = fresh
 
     def serving(self) -> list[str]:
@@ -123,7 +125,10 @@ class AwsVoice:
         if life == "InService":
             self.in_service[instance] = time.monotonic()
         words, tone = _LIVES.get(life, (f"is {life}", ""))
-        self._screen.say("AWS", f"{instance} {words}", tone=tone)
+        self._screen.say("AWS", f"{self._named(instance)} {words}", tone=tone)
+
+    def _named(self, instance: str) -> str:
+        return f"{instance} ({self._names[instance]})" if instance in self._names else instance
 
     def _now(self) -> dict[str, str]:
         """Tell the state of each instance."""

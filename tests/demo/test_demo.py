@@ -24,7 +24,7 @@ ID = "i-[0-9a-f]{17}"
 STORY = (
     "^Chipwarden: one machine",
     "^   kernel log +{log}",
-    "^   played +AWS: moto's server",
+    r"^   played +AWS \(moto's server\)",
     "^1  An ordinary day",
     r"detector +read \d\d lines, lost 0: NeuronHasError=False \(NeuronHasNoError\)",
     "^2  A memory error that can be repaired",
@@ -33,14 +33,15 @@ STORY = (
     rf"detector +after \d+ ms: NeuronHasError=True, {HANG} \(suspect\)",
     "recovery +refuses: the action for this reason is none",
     "^4  The same line {flood} times more",
-    "detector +seen {counted} times in all, lost 0; logged: 1$",
+    "detector +seen {counted} times in all, lost 0, logged 1 time$",
     rf"detector +NeuronHasError=True \({HANG}\), \d+\.\d MB more memory",
     "^5  A chip dies",
     f"kernel log +.*NEURON_HW_ERR=DMA_ERROR instance-id={ID}",
     rf"detector +after \d+ ms: NeuronHasError=True, {DMA} \(dead: replace\)",
     "recovery +Blocked, MaxUnhealthyPercent: 2 of 4 in trn1-workers would be out, at most 1",
-    "recovery +has a slot of the budget",
+    f"recovery +admitted: {DMA}, dead: replace {ID}",
     f"AWS +is asked: SetInstanceHealth {ID} Unhealthy",
+    rf"AWS +{ID} \(this machine\) is gone",
     f"AWS +{ID} is in service",
     f"recovery +replaced: {ID} is in service",
     f"trn1-node +{ID} +trn1-workers +{DMA} +replaced +replaced",
@@ -49,7 +50,7 @@ STORY = (
     r"^What you have seen in \d+ s",
     r"^   detected +line to metric: \d+ ms \(hang\), \d+ ms \(dead chip\)",
     "^   refused +to replace a machine for a hang",
-    "^   refused +to begin at once: MaxUnhealthyPercent",
+    "^   waited +MaxUnhealthyPercent: 2 of 4 in trn1-workers",
     r"^   given away +\d+\.\d s after the line",
     r"^   AWS +\d+ calls, 1 of them SetInstanceHealth",
     "^   install it +docs/install-eks.md",
@@ -58,7 +59,7 @@ STORY = (
 
 def _story(log: str, flood: int) -> list[str]:
     numbers = {"flood": f"{flood:,}", "counted": f"{flood + 1:,}", "foreign": f"{flood + 3:,}"}
-    said = STORY
+    said: tuple[str, ...] = STORY
     for name, value in {"log": log, **numbers}.items():
         said = tuple(each.replace(f"{{{name}}}", value) for each in said)
     return list(said)

@@ -33,6 +33,7 @@ STORY = (
     r"you +\$ chipwarden-recovery resume",
     "recovery +fenced: dead",
     f"AWS +is asked: SetInstanceHealth {ID} Unhealthy",
+    rf"AWS +{ID} \(trn1-node-2\) is being terminated",
     "Kubernetes +trn1-node-2 is removed",
     f"Kubernetes +trn1-node-4 joins, the Node of {ID}",
     f"recovery +replaced: {ID} is in service",
