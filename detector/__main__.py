@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from detector.run import run
 from detector.settings import LAYERS
 from detector.source import KmsgError
 from detector.statefile import StateFile, StateFileError
+from runtime.commands import EXIT_BAD_SETTINGS, EXIT_NOT_DONE, complete
 from runtime.identity import IdentityError
 from runtime.layers import SettingsError
 from runtime.pages import PagesError
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from detector.settings import Settings
 
 NAME: Final = "chipwarden-detector"
-EXIT_NOT_DONE: Final = 1
-EXIT_BAD_SETTINGS: Final = 2
 EXIT_NO_KMSG: Final = 3
 _EXITS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (KmsgError, EXIT_NO_KMSG),
@@ -46,23 +44,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments; None = the process's.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # somebody's odd text must not end a command
-    arguments = _parser().parse_args(argv)
+    return complete(NAME, lambda: _start(_parser().parse_args(argv)), _EXITS)
+
+
+def _start(arguments: argparse.Namespace) -> int:
     command: Callable[[argparse.Namespace], int] = arguments.command
-    try:
-        code = command(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a reader who left can still be noticed
-    except tuple(kind for kind, _ in _EXITS) as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
-        return next(code for kind, code in _EXITS if isinstance(error, kind))
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_NOT_DONE
-    except KeyboardInterrupt:
-        return EXIT_NOT_DONE
-    return code
+    return command(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import enum
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from runtime.durations import Duration
 from runtime.layers import Layers, layer
+from runtime.settings import Kubernetes, LogFormat, LogLevel
 
-
-class Kubernetes(enum.StrEnum):
-    """Whether the detector speaks to an API server; auto: inside a cluster, or if KUBECONFIG is set."""
-
-    AUTO = "auto"
-    ON = "on"
-    OFF = "off"
+__all__ = ["LAYERS", "Kubernetes", "Settings"]
 
 
 _SHORTEST_HEARTBEAT = Duration(1)
@@ -77,14 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         bool,
         layer(env="ENABLE_RECOVERY", flag="--enable-recovery", about="tell recovery that it may act on this node"),
     ] = False
-    log_format: Annotated[
-        Literal["auto", "json", "text"],
-        layer(env="CHIPWARDEN_LOG_FORMAT", flag="--log-format", about="form of the log"),
-    ] = "auto"
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        layer(env="CHIPWARDEN_LOG_LEVEL", flag="--log-level", about="least level that is logged"),
-    ] = "info"
+    log_format: LogFormat = "auto"
+    log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
         """Refuse what no single field can.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from recovery.controls import ALL, NotDoneError
 from recovery.ports import PortError
 from recovery.settings import LAYERS, Kubernetes
+from runtime.commands import EXIT_BAD_SETTINGS, EXIT_NOT_DONE, complete
 from runtime.layers import SettingsError
 from runtime.pages import PagesError
 from runtime.rest import is_configured
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from recovery.settings import Settings
 
 NAME: Final = "chipwarden-recovery"
-EXIT_NOT_DONE: Final = 1
-EXIT_BAD_SETTINGS: Final = 2
 _EXITS: Final[tuple[tuple[type[Exception], int], ...]] = (
     (SettingsError, EXIT_BAD_SETTINGS),
     (PagesError, EXIT_BAD_SETTINGS),
@@ -44,22 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments; None = the process's.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # somebody's odd text must not end a command
-    arguments = _parser().parse_args(argv)
-    try:
-        code = _start(arguments)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where a reader who left can still be noticed
-    except tuple(kind for kind, _ in _EXITS) as error:
-        print(f"{NAME}: {error}", file=sys.stderr)
-        return next(code for kind, code in _EXITS if isinstance(error, kind))
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_NOT_DONE
-    except KeyboardInterrupt:
-        return EXIT_NOT_DONE
-    return code
+    return complete(NAME, lambda: _start(_parser().parse_args(argv)), _EXITS)
 
 
 def _start(arguments: argparse.Namespace) -> int:

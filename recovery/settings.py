@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import re
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,14 +12,9 @@ import msgspec
 from recovery.policy import Budget, Policy, refuse_impossible
 from runtime.durations import Duration
 from runtime.layers import Layers, layer
+from runtime.settings import Kubernetes, LogFormat, LogLevel
 
-
-class Kubernetes(enum.StrEnum):
-    """Whether there is an API server; auto: inside a cluster, or if KUBECONFIG is set. Off = stand-alone."""
-
-    AUTO = "auto"
-    ON = "on"
-    OFF = "off"
+__all__ = ["LAYERS", "Enabled", "Kubernetes", "Settings"]
 
 
 class Enabled(enum.StrEnum):
@@ -141,14 +136,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ] = ""
     policies: dict[str, Policy] = {}
     budget: Budget = Budget()
-    log_format: Annotated[
-        Literal["auto", "json", "text"],
-        layer(env="CHIPWARDEN_LOG_FORMAT", flag="--log-format", about="form of the log"),
-    ] = "auto"
-    log_level: Annotated[
-        Literal["debug", "info", "warning", "error"],
-        layer(env="CHIPWARDEN_LOG_LEVEL", flag="--log-level", about="least level that is logged"),
-    ] = "info"
+    log_format: LogFormat = "auto"
+    log_level: LogLevel = "info"
 
     def __post_init__(self) -> None:
         """Refuse what no single field can.
