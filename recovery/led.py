@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from runtime.rest import JSON, READ_SECONDS, Rest
+from runtime.rest import JSON, READ_SECONDS, WHOLE_SECONDS, Rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -30,10 +30,18 @@ class LedRest(Rest):
         permits: gives what tells whether a request may still be sent.
         swapped: the beginning of the paths whose writes need no lead.
         environ: where to find out whether this is a pod.
+        whole_seconds: how long an answer may take.
     """
 
-    def __init__(self, permits: Callable[[], Permit], *, swapped: str, environ: Mapping[str, str]) -> None:
-        super().__init__(counted=lambda _verb, _code: None, environ=environ)
+    def __init__(
+        self,
+        permits: Callable[[], Permit],
+        *,
+        swapped: str,
+        environ: Mapping[str, str],
+        whole_seconds: float = WHOLE_SECONDS,
+    ) -> None:
+        super().__init__(counted=lambda _verb, _code: None, environ=environ, whole_seconds=whole_seconds)
         self._permits = permits
         self._swapped = swapped
         self._permit: Permit | None = None

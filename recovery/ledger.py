@@ -101,13 +101,12 @@ class KubeLedger:
             text = ledger_text.write(body, self.now()).decode()
         except ledger_text.LedgerTextError as error:
             raise PortError(f"the ledger is too large: {error}") from error
-        data = {LEDGER_KEY: text}
-        if version == _ABSENT:
-            answer = self._create(LEDGER, data)
-        else:
-            change = {"metadata": {"resourceVersion": version}, "data": data}
-            answer = self._change(LEDGER, change)
-        self._version = api.decode(self._path, answer, _ConfigMap).metadata.resource_version
+        try:
+            self._version = self._swap(version, {LEDGER_KEY: text})
+        except PortError as error:
+            self._version = None if error.conflict or error.denied else self._written(text)
+            if self._version is None:
+                raise
 
     def paused(self) -> str | None:
         """Tell why recovery is paused; None = it is not. What cannot be read is a reason."""
@@ -146,6 +145,26 @@ class KubeLedger:
     def now(self) -> datetime:
         """Tell the API server's time as of its last answer, aware UTC, and what has passed since."""
         return self._time.now()
+
+    def _swap(self, version: str, data: dict[str, str]) -> str:
+        """Write over one version; tell the next."""
+        if version == _ABSENT:
+            answer = self._create(LEDGER, data)
+        else:
+            answer = self._change(LEDGER, {"metadata": {"resourceVersion": version}, "data": data})
+        return api.decode(self._path, answer, _ConfigMap).metadata.resource_version
+
+    def _written(self, text: str) -> str | None:
+        """Look whether a write whose answer was lost has arrived: nobody takes a step that was taken for unwritten.
+
+        Returns:
+            The version; None = something else is there, or nobody says.
+        """
+        try:
+            found = api.get(self._rest, f"{self._path}/{LEDGER}", _ConfigMap)
+        except PortError:
+            return None
+        return found.metadata.resource_version if found.text(LEDGER_KEY) == text else None
 
     def _create(self, name: str, data: dict[str, str]) -> bytes:
         metadata = {"name": name, "namespace": self._namespace}

@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from recovery.cloud import Sdk
 
 
+_LAST = "test_whole_suite.py"
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run what is about the whole suite last, and only after the whole suite."""
+    last = [item for item in items if item.path.name == _LAST]
+    others = [item for item in items if item.path.name != _LAST]
+    is_whole = config.args == config.getini("testpaths") and not (
+        config.option.keyword
+        or config.option.markexpr
+        or config.option.deselect
+        or config.getoption("lf", default=False)
+    )
+    if not is_whole:
+        config.hook.pytest_deselected(items=last)
+    items[:] = others + (last if is_whole else [])
+
+
 # What tests themselves ask of CloudWatch.
 OWN_CALLS = frozenset({"cloudwatch:PutMetricAlarm", "cloudwatch:DescribeAlarms"})
 

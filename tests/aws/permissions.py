@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 FOLDER: Final = Path(__file__).parents[2] / "manifests" / "iam"
-# Needs no permission; and what narrow mode asks for, which the policy of AWS' guide allows.
-BESIDES: Final = frozenset({"sts:AssumeRoleWithWebIdentity", "ec2:DescribeInstances"})
+OF_STS: Final = frozenset({"sts:AssumeRoleWithWebIdentity"})  # needs no permission
+NARROW: Final = frozenset({"ec2:DescribeInstances"})  # which the policy of AWS' guide allows
 
 
 def statements(path: Path) -> list[dict[str, Any]]:
@@ -29,4 +29,4 @@ def actions(*names: str) -> set[str]:
 
 def foreign(called: set[str]) -> set[str]:
     """Tell which of these calls no shipped policy allows."""
-    return called - actions("policy.json", "reboot.json", "force-terminate.json") - BESIDES
+    return called - actions("policy.json", "reboot.json", "force-terminate.json") - OF_STS - NARROW

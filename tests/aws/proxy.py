@@ -26,6 +26,7 @@ import socket
 import threading
 import time
 from collections import defaultdict, deque
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -45,6 +46,7 @@ _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></h
 _DOCTYPE = b"<!doctype html><p>Bad Gateway"
 _PORTAL = b"<html><body>Please sign in to the network</body></html>"
 _ANY = "*"
+_RECOVERY = "chipwarden/"  # in its User-Agent, which the calls of a test itself have not
 
 
 class Call(NamedTuple):
@@ -65,6 +67,22 @@ class Call(NamedTuple):
     attempt: int = 1
 
 
+@dataclass
+class Asked:
+    """What recovery has asked for on one way to AWS.
+
+    Args:
+        actions: as IAM names them.
+        is_narrow: the test is about narrow mode, where other permissions are needed.
+    """
+
+    actions: set[str] = field(default_factory=set)
+    is_narrow: bool = False
+
+
+ASKED: list[Asked] = []  # of the whole run: what the shipped policies are compared with at its end
+
+
 class AwsProxy:
     """The way to AWS, on which things go wrong.
 
@@ -73,11 +91,14 @@ class AwsProxy:
 
     Attributes:
         calls: what was asked.
+        asked: which actions recovery has asked for; of all proxies of this process, in `ASKED`.
         remembers: give the first true answer to each action again, for tests that only count.
     """
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         self.calls: list[Call] = []
+        self.asked = Asked()
+        ASKED.append(self.asked)
         self.remembers = False
         self._remembered: dict[str, bytes] = {}
         self._upstream = upstream
@@ -144,7 +165,8 @@ class AwsProxy:
                 action, parameters = _read(headers, body)
                 fault = self._fault(action)
                 self.calls.append(Call(action, parameters, fault, time.monotonic(), _attempt(headers)))
-
+                if _RECOVERY in headers.get("User-Agent", ""):
+                    self.asked.actions.add(action)
                 fetch = partial(self._fetch, action, verb, path, body, headers)
                 if not _fault(fault, action.partition(":")[0])(client, fetch):
                     break

@@ -89,6 +89,7 @@ def aws() -> Iterator[Aws]:
     """One for all tests here: making clients takes longer than the tests."""
     with Aws(SteppedClock()) as played, pytest.MonkeyPatch.context() as patch:
         set_environment(patch, played)
+        played.proxy.asked.is_narrow = True
         yield played
 
 

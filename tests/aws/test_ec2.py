@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 NOBODY = "i-0123456789abcdef0"
 
 
+@pytest.fixture(autouse=True)
+def _narrow(aws: Aws) -> None:
+    aws.proxy.asked.is_narrow = True
+
+
 def test_a_reboot_is_asked_for_once(aws: Aws, cloud: AutoScaling) -> None:
     (instance,) = aws.player.instances(aws.player.make_group(1))
 

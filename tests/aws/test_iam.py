@@ -117,6 +117,7 @@ def test_what_is_called_is_what_is_allowed(aws: Aws, cloud: AutoScaling, hasty_s
 
 
 def test_under_the_policy_of_the_guide_the_narrow_calls_are_left(aws: Aws, cloud: AutoScaling) -> None:
+    aws.proxy.asked.is_narrow = True
     name = aws.player.make_group(2)
     first, second = aws.player.instances(name)
     for action in (

@@ -39,6 +39,7 @@ def test_a_marked_instance_goes_first_and_its_replacement_comes_meanwhile(
 ) -> None:
     gone: list[str] = []
     aws.player.on_gone = gone.append
+    aws.proxy.asked.is_narrow = True
     name = aws.player.make_group(2, terminate_seconds=60, launch_seconds=90)
     bad = aws.player.instances(name)[0]
 

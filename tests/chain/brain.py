@@ -1,6 +1,6 @@
 """Recovery's loop of its real parts, in this process, pass by pass: for what takes hours by the clock.
 
-Nothing is replaced but the clock, which a test may turn on, and whoever says that it leads.
+Nothing is replaced but the clock, which a test may turn on. A Lease is renewed once a pass, in the same thread.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from recovery.drain import Drain
 from recovery.events import Events
 from recovery.karpenter import KarpenterClaims
 from recovery.kube import KubeNodes
-from recovery.lease import Alone
-from recovery.ledger import KubeLedger
+from recovery.lease import Alone, Lease
+from recovery.led import LedRest
+from recovery.ledger import KubeLedger, ledger_path
 from recovery.pods import DetectorPods
 from recovery.points import Schedule
 from recovery.ports import PortError
@@ -96,6 +97,7 @@ class Brain:
         fleet: where metrics come from; None = the detectors' pages.
         versions: where the ledger's versions are kept.
         whole_seconds: that the API server has for an answer.
+        leads: by a Lease; False = it has no rival.
     """
 
     def __init__(
@@ -108,13 +110,18 @@ class Brain:
         fleet: Fleet | None = None,
         versions: list[LedgerBody] | None = None,
         whole_seconds: float = 5.0,
+        leads: bool = False,
     ) -> None:
         self._whole_seconds = whole_seconds
         self._kubeconfig = str(kubeconfig or place.kubeconfig)
-        rest = self._rest()
+        self.lease = Lease(self._rest(), place.namespace, "brain") if leads else None
+        lead = self.lease or Alone()
+        rest = LedRest(
+            lead.permit, swapped=ledger_path(place.namespace), environ=self._environ(), whole_seconds=whole_seconds
+        )
         sdk = Sdk(region=REGION, counted=lambda *_: None, connect_seconds=CONNECT, read_seconds=READ)
         sdk._session.register_component("data_loader", _loader())
-        self._rounds = Rounds(sdk, seconds=ROUND)
+        self._rounds = Rounds(sdk, seconds=ROUND, permits=lead.permit)
         self._events = Events(self._rest(), clock)
         self.points = CloudWatch(sdk, Schedule(cluster=None, per_node=False, zeros=True), clock)
         self.ledger = KeptLedger(rest, place.namespace, clock)
@@ -125,7 +132,7 @@ class Brain:
             fleet=fleet or PagesFleet(pods, stale_after=Duration(60), clock=clock),
             nodes=KubeNodes(rest, drain=Drain(rest, clock), events=self._events),
             ledger=self.ledger,
-            lead=Alone(),
+            lead=lead,
             cloud=AutoScaling(self._rounds),
             karpenter=KarpenterClaims(rest, self.ledger.now),
             points=self.points,
@@ -134,12 +141,16 @@ class Brain:
         self.points.start()
 
     def _rest(self) -> Rest:
-        environ = {"KUBECONFIG": self._kubeconfig}
-        return Rest(counted=lambda _verb, _code: None, environ=environ, whole_seconds=self._whole_seconds)
+        return Rest(counted=lambda _verb, _code: None, environ=self._environ(), whole_seconds=self._whole_seconds)
+
+    def _environ(self) -> dict[str, str]:
+        return {"KUBECONFIG": self._kubeconfig}
 
     def step(self) -> float:
         """Do one pass; tell how long it took, in seconds."""
         began = time.monotonic()
+        if self.lease is not None:
+            self.lease._round()
         self.controller.step()
         return time.monotonic() - began
 

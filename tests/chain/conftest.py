@@ -10,6 +10,7 @@ from tests.aws.surroundings import Aws
 from tests.chain.place import Place
 from tests.kubernetes.binaries import MissingError
 from tests.kubernetes.controlplane import ControlPlane
+from tests.recovery.servers import Server, answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,3 +48,9 @@ def place(apiserver: ControlPlane, aws: Aws, tmp_path: Path) -> Iterator[Place]:
     made = Place(apiserver, aws, tmp_path)
     yield made
     made.close()
+
+
+@pytest.fixture
+def page() -> Iterator[Server]:
+    with Server(answers(b"")) as server:
+        yield server

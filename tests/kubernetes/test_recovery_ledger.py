@@ -11,7 +11,7 @@ import pytest
 from recovery import ledger_text
 from recovery.model import State
 from recovery.ports import PortError
-from tests.kubernetes.faults import FaultProxy, resets_after, says, whole
+from tests.kubernetes.faults import FaultProxy, closes_after, resets_after, says, whole
 from tests.kubernetes.places import InCluster, InFolder, Place
 from tests.kubernetes.recovering import NOW, entry, ledger
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from recovery.ledger import KubeLedger
     from recovery.ledger_file import FileLedger
     from tests.kubernetes.controlplane import ControlPlane
+    from tests.kubernetes.faults import Fault
 
 _GARBAGE = [
     "not JSON",
@@ -189,18 +190,44 @@ def test_the_config_map_keeps_what_others_put_into_it(in_cluster: InCluster) -> 
     assert in_cluster.get()["data"].keys() == {"other", "ledger.json"}
 
 
-def test_a_step_whose_answer_was_lost_is_read_again(in_cluster: InCluster) -> None:
+@pytest.mark.parametrize("lost", [resets_after(0), closes_after(0), closes_after(150)])
+def test_a_step_whose_answer_was_lost_is_found_to_be_written(in_cluster: InCluster, lost: Fault) -> None:
     with FaultProxy(in_cluster.plane) as proxy:
         writer = in_cluster.make(in_cluster.plane.kubeconfig_for(in_cluster.plane.admin_token, url=proxy.url))
         writer.load()
         writer.save(ledger())
         step = entry()
-        proxy.will(resets_after(0))
+        proxy.will(lost)
+        writer.save(ledger(step))
+        writer.save(ledger(step, entry()))
+        body = writer.load()
+    assert body is not None
+    assert len(body.entries) == 2
+
+
+def test_a_step_of_which_nobody_tells_whether_it_was_written_is_read_again(in_cluster: InCluster) -> None:
+    with FaultProxy(in_cluster.plane) as proxy:
+        writer = in_cluster.make(in_cluster.plane.kubeconfig_for(in_cluster.plane.admin_token, url=proxy.url))
+        writer.load()
+        writer.save(ledger())
+        step = entry()
+        proxy.will(resets_after(0), resets_after(0))
         with pytest.raises(PortError) as caught:
             writer.save(ledger(step))
         assert not caught.value.conflict
         _conflict(writer, step)
         assert writer.load() == ledger(step)
+
+
+def test_a_step_that_was_not_written_is_not_taken_for_written(in_cluster: InCluster) -> None:
+    with FaultProxy(in_cluster.plane) as proxy:
+        writer = in_cluster.make(in_cluster.plane.kubeconfig_for(in_cluster.plane.admin_token, url=proxy.url))
+        writer.load()
+        writer.save(ledger())
+        proxy.will(says(whole(503)))
+        with pytest.raises(PortError):
+            writer.save(ledger(entry()))
+        assert writer.load() == ledger()
 
 
 @pytest.mark.parametrize("answer", [whole(503), whole(403), whole(200, b"<html>"), whole(200, b"{}"), whole(200, b"")])
