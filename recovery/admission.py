@@ -13,21 +13,20 @@ from msgspec.structs import replace
 from recovery import entries
 from recovery.budget import Refusal, refuses_any, refuses_fence, refuses_in, refuses_more_entries
 from recovery.decision import Why
-from recovery.guard import missing_of_fence
+from recovery.guard import FENCED_AT_ONCE, missing_of_fence
 from recovery.model import Entry, Outcome, State
 from recovery.moves import Act, Need, Step, Wait
 from recovery.rebooting import action_now
 from recovery.sequence import refused
 from recovery.standing import Found, Standing, stand
 from recovery.storm import is_young, recurrences, serial_of
-from runtime.vocabulary import Action, FaultClass
+from runtime.vocabulary import Action
 
 if TYPE_CHECKING:
     from recovery.confirm import Fault
     from recovery.model import NodeFacts
     from recovery.moves import Context, Move
 
-_FENCED_AT_ONCE: Final = (FaultClass.DEAD, FaultClass.POISONED)
 _NAMED: Final = 3  # nodes in a sentence
 
 
@@ -47,7 +46,7 @@ class Case(NamedTuple):
 def begin(case: Case, found: Found | None, ctx: Context) -> Move:
     """Begin with a node that has no entry: keep pods away from it if its fault is grave, else wait for a slot first."""
     fault = case.fault
-    if fault.fault_class not in _FENCED_AT_ONCE:
+    if fault.fault_class not in FENCED_AT_ONCE:
         return admit(None, case, found, ctx)
     if found is None:
         return Need.GROUP

@@ -82,8 +82,13 @@ def _rank(fault: Fault) -> tuple[bool, int, datetime]:
     return fault.action is not Action.REPLACE, GRAVITY[fault.fault_class], fault.started
 
 
+def action_of(fault: FaultSeen, rules: Rules) -> Action:
+    """Tell what is to be done about a fault; without its rule's word nothing is, unless a policy names it."""
+    return rules.action(fault.reason, fault.action if fault.fault_class is not None else None)
+
+
 def _fault(node: str, fault: FaultSeen, rules: Rules, watch: Watch, now: datetime) -> Fault | None:
-    action = rules.action(fault.reason, fault.action if fault.fault_class is not None else None)
+    action = action_of(fault, rules)
     if action is Action.NONE:
         return None
     fault_class = fault.fault_class or FaultClass.SUSPECT
@@ -121,8 +126,17 @@ def disagrees(seen: Seen, faults: list[Fault], facts: NodeFacts, type_held: str)
     """
     if faults:
         return not agreeing(faults, facts)
-    explained = {fault.type for fault in seen.faults}
-    return is_condition_true(facts, type_held) and type_held not in explained
+    return is_unexplained(seen, facts, type_held)
+
+
+def is_unexplained(seen: Seen, facts: NodeFacts, kind: str) -> bool:
+    """Tell whether a Node's condition of a type is True though no metric speaks of that type."""
+    return is_condition_true(facts, kind) and all(fault.type != kind for fault in seen.faults)
+
+
+def stands(seen: Seen, facts: NodeFacts, kind: str, reason: str) -> bool:
+    """Tell whether metric and condition both still speak of a fault."""
+    return is_condition_true(facts, kind) and any(fault.reason == reason for fault in seen.faults)
 
 
 def judge(seen: Seen, facts: NodeFacts, *, type_held: str, rules: Rules, watch: Watch, now: datetime) -> Judgement:

@@ -11,12 +11,20 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from recovery import entries
-from recovery.confirm import Health, is_condition_true
+from recovery.confirm import Health, action_of, is_condition_true, is_unexplained, stands
 from recovery.decision import Why
-from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, Outcome
+from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, Outcome, State
 from recovery.moves import Act, Step, Wait
 from recovery.remediators import other_remediator
-from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL, SCALE_DOWN_ANNOTATION, UNHEALTHY_TAINT
+from recovery.storm import is_young, serial_of
+from runtime.vocabulary import (
+    RECOVERY_DISABLED,
+    RECOVERY_LABEL,
+    SCALE_DOWN_ANNOTATION,
+    UNHEALTHY_TAINT,
+    Action,
+    FaultClass,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from recovery.policy import Rules
 
 BLIND_LIMIT: Final = timedelta(minutes=15)
+FENCED_AT_ONCE: Final = (FaultClass.DEAD, FaultClass.POISONED)
 
 
 def is_opted_out(facts: NodeFacts) -> bool:
@@ -107,7 +116,7 @@ def _unwanted(entry: Entry, view: View, facts: NodeFacts, ctx: Context) -> Step 
     other = other_remediator(facts)
     if other is not None:
         return Step(entry=entries.close(entry, Outcome.SUPERSEDED, ctx.now), detail=f"{other} acts on it")
-    return _healed(entry, view, ctx.now)
+    return _healed(entry, view, facts, ctx)
 
 
 def _released(view: View, facts: NodeFacts, rules: Rules) -> str | None:
@@ -120,14 +129,43 @@ def _released(view: View, facts: NodeFacts, rules: Rules) -> str | None:
     return None
 
 
-def _healed(entry: Entry, view: View, now: datetime) -> Step | None:
+def _healed(entry: Entry, view: View, facts: NodeFacts, ctx: Context) -> Step | None:
+    """Undo what is about a fault that has ended, whatever else the node has: that is begun with anew."""
     if view.judgement.health is Health.HEALTHY:
-        return undo(entry, Outcome.CLEARED, now, f"{entry.reason} has gone from metrics and condition")
-    if view.judgement.health is Health.IGNORED and view.seen is not None:
-        if any(fault.reason == entry.reason for fault in view.seen.faults):
-            return undo(entry, Outcome.RELEASED, now, f"nothing is to be done about {entry.reason} any more")
-        return undo(entry, Outcome.CLEARED, now, f"{entry.reason} has gone, what is left has no action")
-    return None
+        return undo(entry, Outcome.CLEARED, ctx.now, f"{entry.reason} has gone from metrics and condition")
+    if view.seen is None:
+        return None
+    held = next((fault for fault in view.seen.faults if fault.reason == entry.reason), None)
+    if held is None and is_unexplained(view.seen, facts, entry.type):
+        return None
+    if held is not None and action_of(held, ctx.rules) is not Action.NONE:
+        return None
+    what = "has gone" if held is None else "is to be left alone"
+    outcome = Outcome.CLEARED if held is None else Outcome.RELEASED
+    return _begun_anew(entry, view, facts, ctx, what) or undo(entry, outcome, ctx.now, f"{entry.reason} {what}")
+
+
+def _begun_anew(entry: Entry, view: View, facts: NodeFacts, ctx: Context, what: str) -> Step | None:
+    """Go back to the fence for another fault that would be fenced at once: no pod may land there in between."""
+    fault = view.judgement.fault
+    if view.judgement.health is not Health.FAULTY or fault is None:
+        return None
+    if fault.fault_class not in FENCED_AT_ONCE or fault.reason in ctx.body.tripped:
+        return None
+    known = replace(
+        entry,
+        reason=fault.reason,
+        class_=fault.fault_class,
+        type=fault.type,
+        action=fault.action,
+        observed_at=fault.started,
+        serial=serial_of(fault, facts),
+        young=is_young(ctx.body, entry.group, fault, facts, entry.instance),
+    )
+    anew = entries.enter(
+        known, State.FENCED, ctx.now, members=(), terminating_at=None, accepted=False, kind=None, blind_at=None
+    )
+    return Step(entry=anew, act=Act.FENCE, detail=f"{entry.reason} {what}, {fault.reason} is begun with anew")
 
 
 def undo(entry: Entry, outcome: Outcome, now: datetime, detail: str) -> Step:
@@ -158,16 +196,25 @@ def _sight(entry: Entry, view: View, ctx: Context) -> Step | Wait | None:
     facts, judgement = view.facts, view.judgement
     if facts is not None and (doubt := doubts_identity(facts, view.seen)) is not None:
         return doubt
+    if _is_confirmed(entry, view):
+        return _sees_again(entry, ctx.now)
     is_blind = view.seen is None or facts is None
-    if not is_blind and judgement.health is not Health.DISAGREE:
-        return _sees_again(entry, ctx.now)
-    is_confirmed = is_blind and facts is not None and is_condition_true(facts, entry.type)
-    if is_confirmed and entries.holds_slot(entry):
-        return _sees_again(entry, ctx.now)
     is_told = not is_blind and judgement.until is not None and ctx.now >= judgement.until
     why = Why.BLIND if is_blind else Why.DISAGREE
-    doubt = Wait(why=why, detail=judgement.detail, until=judgement.until, blocked=is_told)
+    detail = judgement.detail or f"metric and condition do not agree about {entry.reason}"
+    doubt = Wait(why=why, detail=detail, until=judgement.until, blocked=is_told)
     return _unconfirmed(entry, doubt, ctx.now) if entries.holds_slot(entry) else doubt
+
+
+def _is_confirmed(entry: Entry, view: View) -> bool:
+    """Tell whether an entry may go on: with a slot for its own fault, without one for whatever is known then."""
+    if not entries.holds_slot(entry):
+        return view.seen is not None and view.facts is not None and view.judgement.health is not Health.DISAGREE
+    if view.facts is None:
+        return False
+    if view.seen is None:
+        return is_condition_true(view.facts, entry.type)
+    return view.judgement.health is not Health.DISAGREE and stands(view.seen, view.facts, entry.type, entry.reason)
 
 
 def _sees_again(entry: Entry, now: datetime) -> Step | None:

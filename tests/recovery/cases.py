@@ -129,7 +129,13 @@ def found(of: Group | None = None, **changes: Any) -> Found:
 
 def view(**changes: Any) -> View:
     node = View(
-        node="n1", seen=seen(), facts=facts(fenced=True), is_gone=False, unread=None, judgement=faulty(), found=found()
+        node="n1",
+        seen=seen(faults=(gauge(),)),
+        facts=facts(fenced=True),
+        is_gone=False,
+        unread=None,
+        judgement=faulty(),
+        found=found(),
     )
     return replace(node, **changes)
 
