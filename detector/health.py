@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from detector.book import MOST_ENTRIES, Book
 from detector.details import INSTANCE_ID, is_foreign
-from detector.model import Announcement, Condition, ConditionDefault, State, View
+from detector.model import Announcement, State, View
 from detector.tally import Tally
-from detector.wording import cleared_message, condition_message, fault_message, gravest_first
+from detector.verdicts import Verdicts
+from detector.wording import cleared_message, fault_message
 from runtime.vocabulary import ClearsOn, Reason, Status
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from detector.book import Key
     from detector.matcher import Hit
-    from detector.model import Fault, Finding
+    from detector.model import Condition, Fault, Finding
     from detector.rules import Catalog
 
 _MOST_NAMES = 8  # instances remembered of one fault; one with more stays ours
@@ -44,30 +45,28 @@ class NodeHealth:
         self, catalog: Catalog, *, boot: str, instance: str | None, now: datetime, state: State | None = None
     ) -> None:
         rules = {rule.reason: rule for rule in catalog.rules}
-        self.revision = 0
         self.has_news = False  # something to announce that was never announced before
         self.instance = instance or (state.instance if state else None)
-        self._defaults = {default.type: default for default in catalog.conditions}
         self._boot = boot
         self._book = Book(rules)
+        self._verdicts = Verdicts(catalog.conditions, self._book)
         self._tally = Tally(MOST_ENTRIES)
         self._told_until: datetime | None = None
         self._problems = dict.fromkeys(rules, 0)
         self._foreign = 0
-        self._blind: str | None = None
         self._untold: dict[Key, tuple[Finding, bytes, int, datetime]] = {}
         self._named: dict[Key, set[str | None]] = {}  # instances that lines named while our own id was unknown
         self._announcements: dict[str, Announcement] = {}
-        self._conditions: dict[str, Condition] = {}
         if state is not None:
             self._restore(state, instance, now)
-        self._update(self._types(), now)
+        self._update(now)
 
     def _restore(self, state: State, instance: str | None, now: datetime) -> None:
         for fault in state.faults:
             self._book.restore(fault)
-        kinds = self._types()
-        self._conditions = {condition.type: condition for condition in state.conditions if condition.type in kinds}
+        kinds = self._verdicts.types
+        for condition in (condition for condition in state.conditions if condition.type in kinds):
+            self._verdicts.take_over(condition)
         if None not in (state.instance, instance) and state.instance != instance:
             self._end(lambda _: True, "the instance was replaced", now)
         elif state.boot != self._boot:
@@ -89,8 +88,8 @@ class NodeHealth:
         Returns:
             The keys of announcements made by this run that an earlier one has made already.
         """
-        for condition in (condition for condition in conditions if condition.type in self._defaults):
-            self._conditions[condition.type] = condition
+        for condition in (condition for condition in conditions if condition.type in self.kinds):
+            self._verdicts.take_over(condition)
             self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
             if condition.status is Status.TRUE:
                 self._book.adopt(condition)
@@ -98,7 +97,7 @@ class NodeHealth:
             adopted = self._book.placeholders
             rebooted = lambda fault: fault.clears_on is ClearsOn.REBOOT and fault.reason in adopted  # noqa: E731 - short
             self._end(rebooted, "the node was rebooted", now)
-        self._update(self._types(), now)
+        self._update(now)
         told = {self._book.key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
         self._untold = {key: news for key, news in self._untold.items() if key not in told}
         return frozenset(map(str, told))
@@ -121,7 +120,7 @@ class NodeHealth:
         gone = {self._book.key_of(fault) for fault in ended}
         self._untold = {key: news for key, news in self._untold.items() if key not in gone}
         self._named = {}
-        self._update(self._types(), now)
+        self._update(now)
 
     def _is_of_another(self, fault: Fault) -> bool:
         names = {fault.details.get(INSTANCE_ID), *self._named.get(self._book.key_of(fault), ())}
@@ -154,7 +153,7 @@ class NodeHealth:
                 self.has_news = self.has_news or total == lines
                 self._untold[key] = (finding, hit.message.text, total, now)
             if rule.condition and not active:
-                self._update([rule.condition], now)
+                self._verdicts.update([rule.condition], now)
 
     def clear(self, reason: str, now: datetime, *, left_at: datetime | None = None) -> bool:
         """End faults because an operator says so, and tell whether there was one.
@@ -169,31 +168,34 @@ class NodeHealth:
             return reason in ("all", fault.reason) and (left_at is None or fault.first_at <= left_at)
 
         ended = self._end(ends, "an operator cleared it", now)
-        self._update(self._types(), now)
+        self._update(now)
         return bool(ended)
 
     def set_blind(self, why: str, now: datetime) -> None:
         """Say that the kernel log cannot be read: no condition is False any more, and a True one stays True."""
-        if self._blind is None:
-            self._blind = f"the kernel log cannot be read: {why}"
-            self._announce(Reason.DETECTOR_BLIND, self._blind, now, warning=True)
-            self._update(self._types(), now)
+        if self._verdicts.blind is None:
+            self._verdicts.blind = f"the kernel log cannot be read: {why}"
+            self._announce(Reason.DETECTOR_BLIND, self._verdicts.blind, now, warning=True)
+            self._update(now)
 
     def set_seeing(self, now: datetime) -> None:
         """Say that the kernel log is read again."""
-        if self._blind is not None:
-            self._blind = None
+        if self._verdicts.blind is not None:
+            self._verdicts.blind = None
             self._announce(Reason.DETECTOR_SEES_AGAIN, "the kernel log is read again", now)
-            self._update(self._types(), now)
+            self._update(now)
 
     def heartbeat(self, now: datetime) -> bool:
         """Say that the conditions still hold, counts brought up to date; False, and nothing said, while blind."""
-        if self._blind is not None:
+        if self._verdicts.blind is not None:
             return False
-        revision = self.revision
-        self._update(self._types(), now, beat=True)
-        self.revision = revision
+        self._verdicts.beat(now)
         return True
+
+    @property
+    def revision(self) -> int:
+        """Grows when a condition changes in more than counts and times."""
+        return self._verdicts.revision
 
     @property
     def has_grown(self) -> bool:
@@ -203,7 +205,7 @@ class NodeHealth:
     @property
     def kinds(self) -> list[str]:
         """The condition types of the rules loaded."""
-        return list(self._defaults)
+        return self._verdicts.kinds
 
     @property
     def faults(self) -> tuple[Fault, ...]:
@@ -214,7 +216,7 @@ class NodeHealth:
         """Show everything as it is now."""
         return View(
             revision=self.revision,
-            conditions=tuple(self._conditions.values()),
+            conditions=self._verdicts.conditions,
             faults=self._book.faults,
             problems=dict(self._problems),
             foreign=self._foreign,
@@ -230,7 +232,7 @@ class NodeHealth:
             boot=self._boot,
             instance=self.instance,
             seq=sequence,
-            conditions=tuple(self._conditions.values()),
+            conditions=self._verdicts.conditions,
             faults=self._book.faults,
             pending=self._tally.pending(),
         )
@@ -245,10 +247,8 @@ class NodeHealth:
         self.has_news = False
         return told
 
-    def _types(self) -> list[str]:
-        """List the condition types: those of the rules, and those left by faults whose rules are no longer loaded."""
-        left = [fault.condition for fault in self._book.faults]
-        return list(dict.fromkeys([*self._defaults, *self._conditions, *left]))
+    def _update(self, now: datetime) -> None:
+        self._verdicts.update(self._verdicts.types, now)
 
     def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> list[Fault]:
         ended = self._book.end(ends)
@@ -264,35 +264,6 @@ class NodeHealth:
         self._announcements[key or reason] = Announcement(
             reason=reason, message=message, warning=warning, key=key or reason, count=count, at=now
         )
-
-    def _update(self, kinds: Iterable[str], now: datetime, *, beat: bool = False) -> None:
-        """Recompute conditions; the transition time moves only with the status."""
-        now = now.replace(microsecond=0)
-        for kind in kinds:
-            old = self._conditions.get(kind)
-            status, reason, message = self._says(kind)
-            if old is not None and not beat and (old.status, old.reason, old.message) == (status, reason, message):
-                continue
-            self.revision += 1
-            moved = old is None or old.status is not status
-            self._conditions[kind] = Condition(
-                type=kind,
-                status=status,
-                reason=reason,
-                message=message,
-                last_transition_at=now if old is None or moved else old.last_transition_at,
-                last_heartbeat_at=now,
-            )
-
-    def _says(self, kind: str) -> tuple[Status, str, str]:
-        """Tell a condition's status, reason and message; the only place that knows that True is bad."""
-        faults = gravest_first(fault for fault in self._book.faults if fault.condition == kind)
-        if faults:
-            return Status.TRUE, faults[0].reason, condition_message(faults)
-        if self._blind is not None:
-            return Status.UNKNOWN, Reason.DETECTOR_BLIND, self._blind
-        default = self._defaults.get(kind) or ConditionDefault(type=kind, reason=Reason.FAULT_CLEARED)
-        return Status.FALSE, default.reason, default.message
 
 
 def _order(announcement: Announcement) -> tuple[datetime, bool]:
