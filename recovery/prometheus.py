@@ -8,7 +8,7 @@ Source: prometheus.io/docs/prometheus/latest/querying/api, instant queries and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import urlencode
 
 import msgspec
@@ -17,7 +17,7 @@ import urllib3
 from recovery.model import Sighting
 from recovery.page import UnusableError
 from recovery.series import Answers, Point, queries, sight
-from runtime.answers import pools
+from runtime.answers import AnswerError, pools, read_whole
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 _CONNECT_SECONDS: Final = 2.0
 WHOLE_SECONDS: Final = 5.0
 _ROUND: Final = 3  # times the time of one answer: for all answers of a poll
-_LARGEST_BYTES: Final = 64 << 20
-_CHUNK_BYTES: Final = 1 << 16
 _OK: Final = 200
 _ABOUT_FAULTS: Final = frozenset(("fault_times", "rules", "since"))  # not asked while there is none
 _LONGEST_SHOWN: Final = 200
@@ -151,7 +149,9 @@ class PrometheusFleet:
                 redirect=False,
                 preload_content=False,
             )
-            status, text = answer.status, _read(answer)
+            status, text = answer.status, read_whole(answer)
+        except AnswerError as error:
+            raise UnusableError(str(error)) from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise UnusableError(f"{type(error).__name__}: {str(error)[:_LONGEST_SHOWN]}") from error
         if status != _OK:
@@ -177,27 +177,3 @@ def _decode(text: bytes) -> Vector:
         return [Point(element.metric, float(element.value[1])) for element in answer.data.result]
     except ValueError as error:
         raise UnusableError(f"an answer without numbers: {error}") from error
-
-
-def _read(answer: Any) -> bytes:
-    """Read an answer to its end.
-
-    Raises:
-        UnusableError: it is too large.
-    """
-    parts, size = [], 0
-    try:
-        while part := answer.read1(_CHUNK_BYTES):
-            parts.append(part)
-            size += len(part)
-            _check_size(size)
-    except BaseException:
-        answer.close()
-        raise
-    answer.release_conn()
-    return b"".join(parts)
-
-
-def _check_size(size: int) -> None:
-    if size > _LARGEST_BYTES:
-        raise UnusableError(f"an answer of more than {_LARGEST_BYTES} bytes")

@@ -1,4 +1,4 @@
-"""Connections whose answers end: in time, whatever the server does.
+"""Connections whose answers end: in time and within a size, whatever the server does.
 
 A read timeout bounds the silence between two bytes only, so a server or proxy that drips, in the body or already in the
 head, would hold a request for ever. Must not be imported before it is needed: urllib3 comes with it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import http.client
 import io
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
@@ -17,6 +17,13 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
+
+LARGEST_BYTES: Final = 64 << 20
+_CHUNK_BYTES: Final = 1 << 16
+
+
+class AnswerError(Exception):
+    """An answer is too large to be read. It does not mean that the request failed."""
 
 
 def timed(deadline: Callable[[], float]) -> type[http.client.HTTPResponse]:
@@ -55,6 +62,30 @@ def pools(whole_seconds: float) -> dict[str, type[HTTPConnectionPool]]:
         ConnectionCls = SecureConnection
 
     return {"http": Pool, "https": SecurePool}
+
+
+def read_whole(answer: Any) -> bytes:
+    """Read an answer of urllib3 to its end, and give its connection back; after a failure the connection is closed.
+
+    Raises:
+        AnswerError: it is too large.
+    """
+    parts, size = [], 0
+    try:
+        while part := answer.read1(_CHUNK_BYTES):
+            parts.append(part)
+            size += len(part)
+            _check_size(size)
+    except BaseException:
+        answer.close()
+        raise
+    answer.release_conn()
+    return b"".join(parts)
+
+
+def _check_size(size: int) -> None:
+    if size > LARGEST_BYTES:
+        raise AnswerError(f"an answer of more than {LARGEST_BYTES} bytes")
 
 
 class _Timed(io.RawIOBase):

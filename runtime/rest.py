@@ -28,8 +28,6 @@ JSON: Final = "application/json"
 CONNECT_SECONDS: Final = 2.0
 READ_SECONDS: Final = 5.0
 WHOLE_SECONDS: Final = 15.0
-_LARGEST_BYTES = 64 << 20
-_CHUNK_BYTES = 1 << 16
 _UNAUTHORIZED = 401
 _SUCCESS = range(200, 300)
 _LONGEST_WAIT_SECONDS = 300
@@ -212,24 +210,15 @@ def _read(answer: Any) -> bytes:
         RestError: it is too large; or it says success and nothing else: an API server always says more, so that its
             head must have been cut off.
     """
-    parts, size = [], 0
+    from runtime.answers import AnswerError, read_whole  # noqa: PLC0415 - comes with the client
+
     try:
-        while part := answer.read1(_CHUNK_BYTES):
-            parts.append(part)
-            size += len(part)
-            _check_size(size)
-    except BaseException:
-        answer.close()
-        raise
-    answer.release_conn()
-    if not parts and answer.status in _SUCCESS:
+        text = read_whole(answer)
+    except AnswerError as error:
+        raise RestError(str(error)) from error
+    if not text and answer.status in _SUCCESS:
         raise RestError(f"{answer.status} and nothing more")
-    return b"".join(parts)
-
-
-def _check_size(size: int) -> None:
-    if size > _LARGEST_BYTES:
-        raise RestError(f"an answer of more than {_LARGEST_BYTES} bytes")
+    return text
 
 
 def _said(text: bytes) -> str:
