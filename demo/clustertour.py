@@ -150,23 +150,24 @@ class ClusterTour:
         self._show_nodes()
 
     def _close(self) -> None:
-        screen, kubeconfig = self._screen, self._cluster.plane.kubeconfig
+        screen, first = self._screen, self._first.name
+        another = f"--instance-id {self._third.instance} --kmsg {self._log.path}"
         screen.title("")
         screen.title(
-            "Try it yourself" if sys.stdin.isatty() else "With a terminal the cluster stays up, and you can try"
+            "Try it yourself, in a second terminal"
+            if sys.stdin.isatty()
+            else "At a terminal it stays up, and you can try"
         )
-        another = f"{SRAM} --instance-id {self._third.instance} --kmsg {self._log.path}"
-        lines = (
-            f"export KUBECONFIG={kubeconfig}",
+        for line in (
+            f"export KUBECONFIG={self._cluster.plane.kubeconfig}",
             f"alias kubectl={self._cluster.kubectl}",
-            f"kubectl describe node {self._first.name}",
+            f"kubectl describe node {first}",
             "kubectl get events --sort-by=.lastTimestamp",
             f"kubectl get configmap recovery-ledger -n {SHIPPED} -o jsonpath='{{.data.ledger\\.json}}'",
-            f"kubectl annotate node {self._first.name} chipwarden.io/clear={HANG}",
-            f"{sys.executable} -m detector inject {another}",
-        )
-        for line in lines:
-            screen.text(line)
+            f"kubectl annotate node {first} chipwarden.io/clear={HANG}",
+            f"{sys.executable} -m detector inject {SRAM} {another}  # and look here",
+        ):
+            screen.command(line)
         if sys.stdin.isatty():
             screen.title("")
             screen.note("Ctrl-C ends the cluster and removes everything.")

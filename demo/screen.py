@@ -108,6 +108,10 @@ class Screen:
             shown = f"   {line}"
             self._line(shown[: self._columns() - 1] if self.is_live else shown)
 
+    def command(self, text: str) -> None:
+        """Show a command, whole, so that it can be copied."""
+        self._line(f"   {text}")
+
     def waiting(self, what: str) -> None:
         """Show, on a terminal, what is waited for."""
         if not self.is_live or not what:

@@ -53,7 +53,7 @@ def test_a_visitor_sees_nodes_fenced_and_replaced_and_tries_the_commands(tmp_pat
         visitor.assert_told(*STORY)
         visitor.assert_told("Kubernetes +trn1-node-2 is cordoned, with the taint chipwarden.io/unhealthy=dead")
         visitor.assert_told("Kubernetes +pods of the job left on trn1-node-2: 0")
-        said = [line.strip() for line in visitor.out.partition("Try it yourself")[2].splitlines()]
+        said = [line.strip() for line in visitor.out.partition("Try it yourself")[2].splitlines()[1:]]
         commands = [line for line in said if line and INVITATION not in line]
         shown = _typed(commands)
         assert f"{HANG}" in shown
