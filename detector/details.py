@@ -32,7 +32,7 @@ def neuron_fields(text: bytes) -> Mapping[str, str]:
         return {}
     fields: dict[str, str] = {}
     for name, value in _FIELD.findall(text, at):
-        fields.setdefault(name.decode("ascii"), printable(value))
+        fields.setdefault(name.decode("ascii"), printable(value.rstrip(b".")))
     return fields
 
 
@@ -68,10 +68,10 @@ def is_foreign(details: Mapping[str, str], instance: str | None) -> bool:
     """Tell whether the line speaks about another instance than this one.
 
     A line without an id, with a malformed one, or read while our own id is unknown is not foreign: dropping it could
-    hide a fault of this node.
+    hide a fault of this node. Nor is one whose id differs only because an operator wrote ours in capitals.
     """
     named = details.get(INSTANCE_ID)
-    return bool(instance and named and _WELL_FORMED_ID.fullmatch(named) and named != instance)
+    return bool(instance and named and _WELL_FORMED_ID.fullmatch(named) and named != instance.lower())
 
 
 def printable(value: bytes, most: int = _MOST_CHARACTERS) -> str:

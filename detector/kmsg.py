@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LEAST_FIELDS = 3  # before the text, for there to be a sequence number
+_ROUNDS = 64  # of overruns without a record between them; then the loop looks at its other business
 _BUFFER_BYTES = 8192  # the longest record has 2,048 bytes today, 8,192 on older kernels; a shorter buffer loses it
 
 
@@ -80,7 +81,8 @@ class KmsgReader:
             KmsgError: the descriptor is lost, or gives nothing but garbage; open again. What was read before is not
                 lost: it comes again.
         """
-        while True:
+        rounds = 0  # in which there were overruns alone
+        while rounds < _ROUNDS:
             known = self._newest_known
             records, drained = self._take()
             is_full = len(records) == BATCH
@@ -91,8 +93,10 @@ class KmsgReader:
             records = self._account(records)
             if records or drained:
                 return records
-            if self._newest_known == known:  # overruns alone, or garbage
-                return self._give_up([], "what it gives are no kernel log records")[0] if is_full else []
+            if is_full and self._newest_known == known:
+                return self._give_up([], "what it gives are no kernel log records")[0]
+            rounds += not is_full
+        return []
 
     def glance(self) -> list[bytes]:
         """Read one record; [] when there is nothing new.

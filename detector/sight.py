@@ -110,7 +110,7 @@ class Sight:
         """Tell when the loop must come round again, monotonic seconds."""
         due = self._quiet_at
         if not self.is_open:
-            return min(due, self._retry_at)
+            return self._retry_at  # whether a flood is over, only a read can tell
         return min(due, tick + self._source.poll_seconds) if self._source.poll_seconds is not None else due
 
     def _watch_flood(self, tick: float) -> None:

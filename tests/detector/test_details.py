@@ -83,6 +83,8 @@ def test_a_group_that_took_no_part_is_no_detail() -> None:
         (THEIRS + "0", OURS, False),
         ("x" + THEIRS, OURS, False),
         (THEIRS + "\n", OURS, False),
+        (OURS, OURS.upper(), False),
+        (THEIRS, OURS.upper(), True),
     ],
 )
 def test_only_a_well_formed_id_of_another_instance_is_foreign(

@@ -138,6 +138,17 @@ def test_a_log_that_gave_records_is_opened_again_soon(watch: Watch) -> None:
     assert watch.sight.next_deadline(watch.clock.seconds) == watch.clock.seconds + 0.25
 
 
+def test_a_log_lost_in_a_flood_is_opened_again_no_sooner(watch: Watch) -> None:
+    watch.source.lost += 7
+    watch.seen(records=1)
+    watch.clock.seconds += 0.5
+    for _ in range(10):
+        watch.lost()
+        wait = watch.sight.next_deadline(watch.clock.seconds) - watch.clock.seconds
+        assert wait >= 0.25
+        watch.clock.seconds += wait
+
+
 def test_a_device_needs_no_looking_at(watch: Watch) -> None:
     assert watch.sight.next_deadline(watch.clock.seconds) == math.inf
 
