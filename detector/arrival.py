@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from datetime import datetime
 
-    from detector.model import NodeSeen, SeenCondition
+    from detector.seen import NodeSeen, SeenCondition
 
 
 class Arrival(msgspec.Struct, frozen=True, kw_only=True):

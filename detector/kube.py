@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from detector.model import NodeSeen, Owner, SeenCondition
+from detector.seen import NodeSeen, Owner, SeenCondition
 from runtime.identity import is_instance_id
 from runtime.rest import STRATEGIC_MERGE, Rest, RestError
 from runtime.vocabulary import CLEAR_ANNOTATION, DETECTOR_ANNOTATION, Status

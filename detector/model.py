@@ -226,6 +226,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         boot: the boot that `seq` and `pending` belong to.
         instance: the instance that all of it belongs to; None = unknown.
         seq: number of the last record read; None = none.
+        awaits_node: it was begun without an earlier one, and what the Node says has not been taken in yet.
     """
 
     v: Literal[1] = 1
@@ -235,6 +236,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     conditions: tuple[Condition, ...] = ()
     faults: tuple[Fault, ...] = ()
     pending: tuple[Pending, ...] = ()
+    awaits_node: bool = False
 
 
 class ClearRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,39 +265,3 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...]
     problems: dict[str, int]
     foreign: int
-
-
-class SeenCondition(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A condition on the Node object, anybody's."""
-
-    type: str
-    status: Status
-    reason: str = ""
-    message: str = ""
-    last_transition_time: datetime | None = None
-    last_heartbeat_time: datetime | None = None
-
-
-class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """Who wrote our conditions on a Node: the content of the annotation."""
-
-    instance: str | None = None
-    boot: str | None = None
-
-
-class NodeSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """What the Node object says that concerns us.
-
-    Args:
-        uid: of the object.
-        instance: the instance in spec.providerID; None = none there.
-        owner: who wrote our conditions; None = nobody of ours.
-        clear: what an operator wants cleared; None = nothing.
-        conditions: all of them.
-    """
-
-    uid: str
-    instance: str | None
-    owner: Owner | None
-    clear: str | None
-    conditions: tuple[SeenCondition, ...]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from detector.arrival import arrive, predecessor_cleared
 from detector.kube import NodeClient, wire
-from detector.model import NodeSeen, Owner
 from detector.outbox import Outbox
 from detector.ready import ready
+from detector.seen import NodeSeen, Owner
 from runtime import logs
 from runtime.backoff import Lane
 from runtime.rest import RestError
@@ -47,7 +47,6 @@ class Publisher:
         post: has the loop make a change.
         board: where requests, latencies and readiness are shown.
         boot: id of this boot.
-        adopts: no state file was found, so that the Node's own conditions are taken over.
         says_ready: publish AcceleratedHardwareReady too.
         clock: the time.
     """
@@ -60,7 +59,6 @@ class Publisher:
         post: Callable[[Callable[[datetime], None]], None],
         board: Board,
         boot: str,
-        adopts: bool,
         says_ready: bool,
         clock: Clock,
     ) -> None:
@@ -69,7 +67,6 @@ class Publisher:
         self._post = post
         self._board = board
         self._boot = boot
-        self._adopts = adopts
         self._says_ready = says_ready
         self._clock = clock
         self._changed = threading.Condition()
@@ -203,10 +200,9 @@ class Publisher:
         arrival = arrive(seen, instance=health.instance, kinds=health.kinds, now=now)
         self._ready = arrival.ready
         self._shown_faulty = any(condition.status is Status.TRUE for condition in arrival.adopt)
-        if self._adopts:
-            told = health.adopt(arrival.adopt, now, boot=seen.owner.boot if seen.owner else None)
-            with self._changed:
-                self._outbox.drop(told)
+        told = health.adopt(arrival.adopt, now, boot=seen.owner.boot if seen.owner else None)
+        with self._changed:
+            self._outbox.drop(told)
         if arrival.predecessor and not health.faults:
             self.announce([predecessor_cleared(arrival.predecessor, health.instance, now)])
         if self._says_ready and arrival.ready_is_foreign:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detector.arrival import arrive, predecessor_cleared
-from detector.model import NodeSeen, Owner, SeenCondition
+from detector.seen import NodeSeen, Owner, SeenCondition
 from runtime.vocabulary import OUR_MARK, Status
 from tests.detector.builders import OURS, THEIRS, at
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from detector.kube import NodeClient, wire
-from detector.model import Announcement, Condition, Owner
+from detector.model import Announcement, Condition
+from detector.seen import Owner
 from runtime.rest import Rest, RestError
 from runtime.vocabulary import Status
 from tests.kubernetes.ownnode import KIND, OwnNode
