@@ -6,11 +6,13 @@ A driver, an image or a job that breaks every node looks like hardware on each o
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from recovery.confirm import action_of
 from recovery.policy import NEVER_REPLACES
 from runtime.vocabulary import Action
 
@@ -52,32 +54,60 @@ def most_at_once(fleet: int | None, rules: Rules) -> int:
 
 
 def storms(sighting: Sighting, body: LedgerBody, rules: Rules, watch: Watch, now: datetime) -> list[Storm]:
-    """List the reasons whose breaker trips now; those that have tripped already are left out."""
-    nodes: dict[str, set[str]] = {}
+    """List the reasons whose breaker trips now; those that have tripped already are left out.
+
+    Any window counts, not only the last one: a storm that came while nobody looked, or before the ledger was lost, is
+    one as long as its faults are there.
+    """
+    begun: dict[str, list[tuple[datetime, str]]] = {}
     for reason, node, began in _begun(sighting, body, rules, watch, now):
         after = body.reset.get(reason)
-        is_recent = now - began <= timedelta(seconds=rules.budget.storm_window.seconds)
-        if is_recent and reason not in body.tripped and (after is None or began > after):
-            nodes.setdefault(reason, set()).add(node)
+        if reason not in body.tripped and (after is None or began > after):
+            begun.setdefault(reason, []).append((began, node))
     most = most_at_once(sighting.fleet, rules)
+    window = timedelta(seconds=rules.budget.storm_window.seconds)
+    struck = {reason: _most_within(window, times) for reason, times in sorted(begun.items()) if len(times) > most}
     return [
-        Storm(reason=reason, node=min(struck), nodes=len(struck), most=most)
-        for reason, struck in sorted(nodes.items())
-        if len(struck) > most
+        Storm(reason=reason, node=min(nodes), nodes=len(nodes), most=most)
+        for reason, nodes in struck.items()
+        if len(nodes) > most
     ]
+
+
+def _most_within(window: timedelta, begun: list[tuple[datetime, str]]) -> set[str]:
+    """Find the nodes of the window in which it began on most of them; a node may be told of twice."""
+    line = sorted(begun)
+    inside: Counter[str] = Counter()
+    most, best, first = 0, (0, 0), 0
+    for last, (began, node) in enumerate(line):
+        inside[node] += 1
+        while began - line[first][0] > window:
+            left = line[first][1]
+            inside[left] -= 1
+            if not inside[left]:
+                del inside[left]
+            first += 1
+        if len(inside) > most:
+            most, best = len(inside), (first, last)
+    return {node for _, node in line[best[0] : best[1] + 1]}
 
 
 def _begun(
     sighting: Sighting, body: LedgerBody, rules: Rules, watch: Watch, now: datetime
 ) -> Iterator[tuple[str, str, datetime]]:
-    """List reason, node and beginning of all faults that count, those of nodes that have gone meanwhile, too."""
+    """List reason, node and beginning of all faults that count.
+
+    Those that are there, whenever they began; of those that have been dealt with meanwhile only what was begun just
+    now: history is no reason to stop, and is measured with the fleet of its time.
+    """
     for seen in sighting.seen.values():
         for fault in seen.faults:
-            advised = fault.action if fault.fault_class is not None else None
-            if fault.reason != NEVER_REPLACES and rules.action(fault.reason, advised) is not Action.NONE:
+            if fault.reason != NEVER_REPLACES and action_of(fault, rules) is not Action.NONE:
                 yield fault.reason, seen.node, fault.since or watch.first_seen(seen.node, fault.reason, now)
+    recent = now - timedelta(seconds=rules.budget.storm_window.seconds)
     for entry in body.entries:
-        if entry.observed_at is not None and not entry.would and entry.reason != NEVER_REPLACES:
+        counts = not entry.would and entry.reason != NEVER_REPLACES
+        if counts and entry.observed_at is not None and entry.observed_at >= recent:
             yield entry.reason, entry.node, entry.observed_at
 
 

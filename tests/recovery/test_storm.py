@@ -12,7 +12,7 @@ from recovery.model import LedgerBody, NodeFacts, State
 from recovery.policy import Budget, Rules
 from recovery.storm import is_young, most_at_once, recurrences, serial_of, storms
 from recovery.watch import Watch
-from tests.recovery.cases import I1, I2, facts, fault, fleet_with, other
+from tests.recovery.cases import I1, I2, facts, fault, fleet_with, gauge, other, seen, sighting
 from tests.recovery.machines import DMA, HANG, SLOW, SRAM, T0, TYPE
 
 _RULES = Rules()
@@ -31,7 +31,9 @@ def test_a_tenth_of_the_fleet_at_most_50_and_at_least_3_are_no_storm(fleet: int 
         (fleet_with(DMA, 4), []),
         (fleet_with(DMA, 5), [DMA]),
         (fleet_with(DMA, 5, minutes=5), [DMA]),
-        (fleet_with(DMA, 5, minutes=5.1), []),
+        (fleet_with(DMA, 5, minutes=5.1), [DMA]),
+        (fleet_with(DMA, 5, minutes=60 * 20), [DMA]),
+        (fleet_with(DMA, 4, minutes=60 * 20), []),
         (fleet_with(DMA, 5, minutes=-60), [DMA]),
         (fleet_with(DMA, 5, since=None), [DMA]),
         (fleet_with(HANG, 40), []),
@@ -43,6 +45,31 @@ def test_more_nodes_than_that_within_5_minutes_are_a_storm_hanging_ones_never(po
     watch = Watch()
     watch.look(poll, T0)
     assert [storm.reason for storm in storms(poll, LedgerBody(), _RULES, watch, T0)] == reasons
+
+
+def _spread(*minutes: float) -> Any:
+    """Make a poll of a fleet of 40 with one node for each beginning."""
+    nodes = [seen(node=f"n{number}", faults=(gauge(DMA, ago),)) for number, ago in enumerate(minutes)]
+    return sighting(*nodes, fleet=40)
+
+
+@pytest.mark.parametrize(
+    ("poll", "nodes"),
+    [
+        (_spread(0, 2, 4, 6, 8, 10, 12), 0),
+        (_spread(0, 90, 91, 92, 93, 95, 200), 5),
+        (_spread(90, 91, 92, 93, 95.1), 0),
+        (_spread(0, 1, 2, 3, 600, 601, 602, 603, 604, 604.5, 605), 7),
+    ],
+)
+def test_it_is_the_window_with_most_beginnings_that_counts_whenever_it_was(poll: Any, nodes: int) -> None:
+    found = storms(poll, LedgerBody(), _RULES, Watch(), T0)
+    assert [storm.nodes for storm in found] == ([nodes] if nodes else [])
+
+
+def test_a_storm_of_the_past_that_has_gone_is_none() -> None:
+    history = tuple(other(number, State.GONE, observed_at=T0 - 9 * _MINUTE) for number in range(20))
+    assert storms(fleet_with(DMA, 4, minutes=9), LedgerBody(entries=history), _RULES, Watch(), T0) == []
 
 
 def test_nodes_that_were_begun_with_and_have_gone_count_too_and_what_is_tripped_or_reset_does_not() -> None:
@@ -57,6 +84,7 @@ def test_nodes_that_were_begun_with_and_have_gone_count_too_and_what_is_tripped_
         LedgerBody(entries=(other(1, would=True, observed_at=T0),)),
         LedgerBody(entries=(gone,), tripped={DMA: T0}),
         LedgerBody(entries=(gone,), reset={DMA: T0}),
+        LedgerBody(entries=(other(1, State.GONE, observed_at=T0 - 6 * _MINUTE),)),
     ):
         assert storms(poll, body, _RULES, watch, T0) == []
     assert storms(poll, LedgerBody(entries=(gone,), reset={DMA: T0 - 2 * _MINUTE}), _RULES, watch, T0) != []

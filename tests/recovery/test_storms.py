@@ -82,3 +82,32 @@ def test_what_was_admitted_when_the_breaker_tripped_is_held_where_it_is() -> Non
     assert world.entry(names[0]).state is State.NOTIFIED
     assert process.why(names[0]) == Why.BREAKER_TRIPPED
     assert world.acts() == []
+
+
+def test_a_storm_that_nobody_saw_begin_is_not_believed_either() -> None:
+    """It began before recovery did, while its source was blind, where it was off; or its breaker was lost."""
+    for case in ("before the start", "blind", "switched on", "ledger lost"):
+        world = World()
+        for number in range(6):
+            world.add_group(f"g{number}", 40)
+        process = world.process()
+        if case in ("blind", "ledger lost"):
+            world.run(process, 10)
+        world.why_blind = "no Prometheus" if case == "blind" else None
+        ago = timedelta(hours=20 if case == "switched on" else 0, minutes=6)
+        since = world.now if case in ("blind", "ledger lost") else world.now - ago
+        for node in world.nodes.values():
+            node.enabled = case != "switched on"
+        for name in sorted(world.nodes)[:200]:
+            world.break_node(name, SRAM, since=since)
+        world.run(process, 400)
+        world.why_blind = None
+        if case == "ledger lost":
+            world.ledger_text, world.ledger_version = None, world.ledger_version + 1
+        for node in world.nodes.values():
+            node.enabled = True
+        world.run(process, 600)
+        assert world.acts() == [], case
+        assert not any(node.is_tainted for node in world.nodes.values()), case
+        assert world.ledger_text is not None
+        assert SRAM in world.ledger_text.tripped, case
