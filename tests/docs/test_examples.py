@@ -1,0 +1,73 @@
+"""Each example file of the documentation is one that the programs take."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from detector.rules import load
+from recovery.settings import LAYERS
+from tests.docs.pages import REPOSITORY, Block, pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _pytest.mark import ParameterSet
+
+EXAMPLES = [(page.name, block) for page in pages() for block in page.blocks if block.kind in ("yaml", "json")]
+
+
+def _of(kind: str) -> list[ParameterSet]:
+    return [pytest.param(block, id=f"{name}:{block.line}") for name, block in EXAMPLES if _kind(block) == kind]
+
+
+def _kind(block: Block) -> str:
+    """Tell what an example is, by its first keys."""
+    document = yaml.safe_load(block.text)
+    if isinstance(document, list):
+        return "patches"
+    if document.get("kind") == "RuleSet" or "plugin" in document:
+        return "rules"
+    if document.keys() == {"components"}:
+        return "components"
+    return "overlay" if document.get("kind") == "Kustomization" else "settings"
+
+
+@pytest.mark.parametrize("block", _of("rules"))
+def test_a_rule_file_loads_and_its_examples_hold(block: Block) -> None:
+    assert load(block.text.encode(), block.file or "example.yaml").rules
+
+
+@pytest.mark.parametrize("block", _of("settings"))
+def test_recovery_takes_its_settings(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "recovery.yaml"
+    path.write_text(block.text)
+    parser = ArgumentParser()
+    LAYERS.add_flags(parser)
+    assert LAYERS.resolve(parser.parse_args(["--config", str(path)]), {})
+
+
+@pytest.mark.parametrize("block", _of("overlay"))
+def test_an_overlay_is_saved_where_commands_apply_it(block: Block) -> None:
+    """tests/docs/test_commands.py applies it; one that is not saved would never be tried."""
+    assert block.file is not None
+    assert block.file.endswith("kustomization.yaml")
+
+
+@pytest.mark.parametrize("block", _of("components"))
+def test_components_to_paste_are_there(block: Block) -> None:
+    for path in yaml.safe_load(block.text)["components"]:
+        assert (REPOSITORY / path.removeprefix("../chipwarden/") / "kustomization.yaml").is_file()
+
+
+@pytest.mark.parametrize("block", _of("patches"))
+def test_a_patch_to_paste_is_one(block: Block) -> None:
+    for patch in yaml.safe_load(block.text):
+        assert yaml.safe_load(patch["patch"])["kind"] in ("DaemonSet", "Deployment")
+
+
+def test_there_is_an_example_of_each() -> None:
+    assert {_kind(block) for _, block in EXAMPLES} == {"rules", "settings", "overlay", "components", "patches"}
