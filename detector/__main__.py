@@ -44,10 +44,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     Args:
         argv: the arguments; None = the process's.
     """
-    return complete(NAME, lambda: _start(_parser().parse_args(argv)), _EXITS)
+    words = LAYERS.spelled_out(sys.argv[1:] if argv is None else argv)
+    return complete(NAME, lambda: _start(_parser().parse_args(words)), _EXITS)
 
 
 def _start(arguments: argparse.Namespace) -> int:
+    if getattr(arguments, "print_settings", False):  # which every command takes but `rules check`
+        print(LAYERS.show(_settings(arguments)), end="")
+        return 0
     command: Callable[[argparse.Namespace], int] = arguments.command
     return command(arguments)
 
@@ -129,11 +133,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    settings = _settings(arguments)
-    if arguments.print_settings:
-        print(LAYERS.show(settings), end="")
-        return 0
-    run(settings)
+    run(_settings(arguments))
     return 0
 
 

@@ -36,6 +36,7 @@ def load_yaml(text: bytes) -> Any:
         DocumentError: not YAML, not UTF-8, several documents, or a key that stands twice.
     """
     try:
+        text.decode("utf-8")  # else two bytes that mark UTF-16 would be an empty document
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader, made stricter
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -18,7 +18,7 @@ from runtime.durations import decode_hook, encode_hook
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 _BOOLEANS = {True: ("on", "true"), False: ("off", "false")}
 _LARGEST_BYTES = 1 << 20
@@ -104,6 +104,20 @@ class Layers(Generic[_Settings]):
                 extra["metavar"] = "|".join(_members(field.kind)) or field.key.upper()
             env = f" [{' or '.join(field.env)}]" if field.env else ""
             group.add_argument(field.flag, dest=f"setting_{field.name}", help=f"{field.about}{env}", **extra)
+
+    def spelled_out(self, argv: Sequence[str]) -> list[str]:
+        """Write `--switch` as `--switch=true`, so that what follows it is not taken for its value.
+
+        Args:
+            argv: a command line.
+        """
+        switches = {field.flag for field in self.fields if field.flag and field.kind is bool}
+        values = {"true", "false", "1", "0"}
+        following = [*argv, ""][1:]
+        return [
+            f"{word}=true" if word in switches and after not in values else word
+            for word, after in zip(argv, following, strict=True)
+        ]
 
     def resolve(self, arguments: argparse.Namespace, environ: Mapping[str, str]) -> _Settings:
         """Put the layers together.
@@ -206,4 +220,6 @@ def _parts(kind: Any) -> list[str]:
 
 def _allowed(kind: Any) -> str:
     names = ["true", "false"] if kind is bool else _members(kind) or _parts(kind)
+    if get_origin(get_args(kind)[0] if get_origin(kind) is Annotated else kind) is tuple:
+        names = ["a list, such as [a, b]"]
     return f" (allowed: {', '.join(names)})" if names else ""

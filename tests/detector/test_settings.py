@@ -121,3 +121,26 @@ def test_a_mistake_is_refused_with_its_key(
     assert out == ""
     assert says in err
     assert len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "command", [["inject", "NeuronHasError_DMA_ERROR"], ["clear", "all"], ["replay", "/nowhere"], ["bundle"]]
+)
+def test_settings_are_printed_instead_of_what_a_command_does(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "kmsg"
+    log.write_bytes(b"")
+    assert main([*command, "--print-settings", "--kmsg", str(log), "--state-dir", str(tmp_path)]) == 0
+    assert f'kmsg: "{log}"' in capsys.readouterr().out
+    assert [file.name for file in tmp_path.iterdir()] == ["kmsg"]
+    assert log.read_bytes() == b""
+
+
+def test_a_switch_before_a_file_does_not_take_it_for_its_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    log.write_text("14,1,1,-;NEURON_HW_ERR=DMA_ERROR nd-id=0\n3,2,2,-;NEURON_HW_ERR=DMA_ERROR nd-id=0\n")
+    assert main(["replay", "--kernel-only", str(log), "--output", "json"]) == 1
+    assert capsys.readouterr().out.count('"line":2') == 1

@@ -41,6 +41,7 @@ def test_one_document_is_read(text: bytes, value: object) -> None:
         (b"a: *nowhere\n", "found undefined alias"),
         (b"a: !!python/object/apply:os.system [ls]\n", "could not determine a constructor"),
         (b"a: \xff\n", "invalid"),
+        (b"\xff\xfe", "'utf-8' codec can't decode"),
         (b"a: \x00\n", "control characters are not allowed"),
         (b"? [a]\n: b\n", "unhashable"),
         (b"when: 2026-13-45\n", "month must be in 1..12"),

@@ -112,6 +112,21 @@ def test_flags_set_what_they_say(flags: list[str], key: str, value: object) -> N
     assert getattr(resolve(*flags), key) == value
 
 
+@pytest.mark.parametrize(
+    ("argv", "spelled_out"),
+    [
+        (["--dry", "file"], ["--dry=true", "file"]),
+        (["--dry"], ["--dry=true"]),
+        (["--dry", "false", "file"], ["--dry", "false", "file"]),
+        (["--dry=off", "file"], ["--dry=off", "file"]),
+        (["--file", "true"], ["--file", "true"]),
+        ([], []),
+    ],
+)
+def test_a_switch_does_not_swallow_what_follows_it(argv: list[str], spelled_out: list[str]) -> None:
+    assert LAYERS.spelled_out(argv) == spelled_out
+
+
 def test_a_flag_that_is_not_given_takes_nothing_back() -> None:
     assert resolve(X_DRY="true").dry_run
 
@@ -155,7 +170,7 @@ def test_an_empty_file_sets_nothing(config: Callable[[str], list[str]], empty: s
         ("dryRun: 1", "dryRun: expected `bool`, got `int`, got 1 (allowed: true, false)"),
         ("wait: 5", "wait: 5 is not a duration (allowed: a number and ms, s, m, h or d, such as 10s, 5m, 24h)"),
         ("wait: -5s", "wait: '-5s' is not a duration"),
-        ("names: a", "names: expected `array`, got `str`, got 'a'"),
+        ("names: a", "names: expected `array`, got `str`, got 'a' (allowed: a list, such as [a, b])"),
         ("names: []", "names: expected `array` of length >= 1, got []"),
         ("names: [1]", "names: expected `str`, got `int` - at `$[0]`"),
         ("colour: blue", "colour: invalid enum value 'blue', got 'blue' (allowed: red, off)"),
