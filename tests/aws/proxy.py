@@ -22,8 +22,6 @@ import gzip
 import http.client
 import json
 import re
-import socket
-import threading
 import time
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
@@ -32,14 +30,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl
 
 from tests.kubernetes.faults import closes_after, drips, resets_after, says, silent, whole
+from tests.kubernetes.loopback import LONGEST_SECONDS, Loopback
 
 if TYPE_CHECKING:
+    import io
+    import socket
     from collections.abc import Callable
-    from typing import Self
 
     from tests.kubernetes.faults import Fault
 
-_LONGEST_SECONDS = 60.0
 _DRIP_SECONDS = 0.1
 _HOP = frozenset({"connection", "content-length", "transfer-encoding", "keep-alive"})
 _HTML = b"<html><head><title>502 Bad Gateway</title></head><body>nginx</body></html>"
@@ -83,7 +82,7 @@ class Asked:
 ASKED: list[Asked] = []  # of the whole run: what the shipped policies are compared with at its end
 
 
-class AwsProxy:
+class AwsProxy(Loopback):
     """The way to AWS, on which things go wrong.
 
     Args:
@@ -104,14 +103,7 @@ class AwsProxy:
         self._upstream = upstream
         self._next: dict[str, deque[str]] = defaultdict(deque)
         self._always: dict[str, str] = {}
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-        self._clients: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        super().__init__(backlog=128)
 
     def will(self, *faults: str, action: str = _ANY) -> None:
         """Say what goes wrong with the next requests, in this order; those of one action, or any."""
@@ -132,45 +124,21 @@ class AwsProxy:
         """Tell which actions were asked for."""
         return {call.action for call in self.calls}
 
-    def close(self) -> None:
-        """End all connections."""
-        for each in (self._listener, *self._clients):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                client.settimeout(_LONGEST_SECONDS)
-                self._clients.add(client)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, client.makefile("rb") as incoming:
-            while (line := incoming.readline()).endswith(b"\n"):
-                verb, path, _ = line.decode().split(" ")
-                headers = dict(http.client.parse_headers(incoming).items())
-                length = int(headers.get("Content-Length", 0))
-                body = incoming.read(length)
-                if len(body) < length:  # whoever asked has ended
-                    break
-                action, parameters = _read(headers, body)
-                fault = self._fault(action)
-                self.calls.append(Call(action, parameters, fault, time.monotonic(), _attempt(headers)))
-                if _RECOVERY in headers.get("User-Agent", ""):
-                    self.asked.actions.add(action)
-                fetch = partial(self._fetch, action, verb, path, body, headers)
-                if not _fault(fault, action.partition(":")[0])(client, fetch):
-                    break
-        self._clients.discard(client)
+    def answer(self, client: socket.socket, line: str, incoming: io.BufferedReader) -> bool:
+        """Pass the request on, unless something is to go wrong with it."""
+        verb, path, _ = line.split(" ")
+        headers = dict(http.client.parse_headers(incoming).items())
+        length = int(headers.get("Content-Length", 0))
+        body = incoming.read(length)
+        if len(body) < length:  # whoever asked has ended
+            return False
+        action, parameters = _read(headers, body)
+        fault = self._fault(action)
+        self.calls.append(Call(action, parameters, fault, time.monotonic(), _attempt(headers)))
+        if _RECOVERY in headers.get("User-Agent", ""):
+            self.asked.actions.add(action)
+        fetch = partial(self._fetch, action, verb, path, body, headers)
+        return _fault(fault, action.partition(":")[0])(client, fetch)
 
     def _fault(self, action: str) -> str:
         for key in (action, _ANY):
@@ -186,7 +154,7 @@ class AwsProxy:
         return self._remembered[action]
 
     def _ask(self, verb: str, path: str, body: bytes, headers: dict[str, str]) -> bytes:
-        with contextlib.closing(http.client.HTTPConnection(*self._upstream, timeout=_LONGEST_SECONDS)) as connection:
+        with contextlib.closing(http.client.HTTPConnection(*self._upstream, timeout=LONGEST_SECONDS)) as connection:
             connection.request(verb, path, body=body or None, headers=headers)
             answer = connection.getresponse()
             text = answer.read()

@@ -11,20 +11,20 @@ import http.client
 import socket
 import ssl
 import struct
-import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from tests.kubernetes.loopback import LONGEST_SECONDS, Loopback
+
 if TYPE_CHECKING:
-    from typing import Self
+    import io
 
     from tests.kubernetes.client import Client
 
 _TCP_REPAIR = 19  # linux/tcp.h; a socket closed in this state says nothing to its peer
-_LONGEST_SECONDS = 60.0  # no thread of it lives longer
 _NO_LINGER = struct.pack("ii", 1, 0)
 # What goes wrong: gets the client's connection and a function that has the request done and returns the true answer, as
 # it would be sent; tells whether the connection goes on.
@@ -121,7 +121,7 @@ def passes(client: socket.socket, fetch: Callable[[], bytes]) -> bool:
     return True
 
 
-class FaultProxy:
+class FaultProxy(Loopback):
     """The way to an API server, on which things go wrong.
 
     Args:
@@ -134,14 +134,7 @@ class FaultProxy:
         self._context = ssl.create_default_context(cafile=upstream.authority) if upstream else None
         self._next: dict[str | None, deque[Fault]] = defaultdict(deque)
         self._always: Fault | None = None
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._clients: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """Where it listens."""
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        super().__init__()
 
     def will(self, *faults: Fault, verb: str | None = None) -> None:
         """Say what goes wrong with the next requests (of one verb; None = of any), in this order."""
@@ -155,45 +148,21 @@ class FaultProxy:
         """List the requests so far of one verb."""
         return [each for each in self.seen if each.verb == verb]
 
-    def close(self) -> None:
-        """End all connections."""
-        for each in (self._listener, *self._clients):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listener.accept()
-                client.settimeout(_LONGEST_SECONDS)
-                self._clients.add(client)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
-
-    def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError), client, client.makefile("rb") as incoming:
-            while line := incoming.readline():
-                verb, path, _ = line.decode().split(" ")
-                headers = {name.lower(): value for name, value in http.client.parse_headers(incoming).items()}
-                body = incoming.read(int(headers.get("content-length", 0)))
-                seen = Seen(verb, path, headers, body, time.monotonic())
-                self.seen.append(seen)
-                scripted = self._next[verb] or self._next[None]
-                fault = (scripted.popleft() if scripted else self._always) or passes
-                if not fault(client, partial(self._fetch, seen)):
-                    break
-        self._clients.discard(client)
+    def answer(self, client: socket.socket, line: str, incoming: io.BufferedReader) -> bool:
+        """Pass the request on, unless something is to go wrong with it."""
+        verb, path, _ = line.split(" ")
+        headers = {name.lower(): value for name, value in http.client.parse_headers(incoming).items()}
+        body = incoming.read(int(headers.get("content-length", 0)))
+        seen = Seen(verb, path, headers, body, time.monotonic())
+        self.seen.append(seen)
+        scripted = self._next[verb] or self._next[None]
+        fault = (scripted.popleft() if scripted else self._always) or passes
+        return fault(client, partial(self._fetch, seen))
 
     def _fetch(self, seen: Seen) -> bytes:
         assert self._upstream is not None, "no server behind it"
         address = self._upstream.url.removeprefix("https://")
-        connection = http.client.HTTPSConnection(address, timeout=_LONGEST_SECONDS, context=self._context)
+        connection = http.client.HTTPSConnection(address, timeout=LONGEST_SECONDS, context=self._context)
         with contextlib.closing(connection):
             connection.request(seen.verb, seen.path, body=seen.body or None, headers=seen.headers)
             answer = connection.getresponse()
