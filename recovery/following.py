@@ -29,6 +29,7 @@ from recovery.standing import (
     member_of,
     stand,
 )
+from runtime.vocabulary import Action
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -117,12 +118,19 @@ def _going(entry: Entry, view: View, found: Found, member: Member, ctx: Context)
 
 
 def _forced(entry: Entry, view: View, found: Found, ctx: Context) -> Move | None:
-    """Terminate what a group launches first for without a spare, if an operator has allowed that."""
-    stuck = entry.kind == Kind.LAUNCH_FIRST_NO_SPARE and is_overdue(entry, ctx.rules, ctx.now)
+    """Terminate what a group launches first for without a spare, if an operator has allowed that.
+
+    Only what was marked here: another's mark is another's business. What the guard would undo is followed all the
+    same, since the group is about to replace it; what it wants written down comes first.
+    """
+    stuck = entry.kind == Kind.LAUNCH_FIRST_NO_SPARE == hindrance(entry, found)[0]
+    stuck = stuck and entry.called_at is not None and is_overdue(entry, ctx.rules, ctx.now)
     if not (stuck and ctx.rules.budget.force_terminate and _may_call_again(entry, ctx.now)):
         return None
-    if guard(entry, view, ctx) is not None:
-        return None
+    kept = guard(entry, view, ctx)
+    if kept is not None:
+        goes_on = isinstance(kept, Step) and (kept.entry.state, kept.entry.outcome) == (entry.state, None)
+        return kept if goes_on else None
     if found.at != ctx.now:
         return Need.GROUP_NOW
     forced = replace(entry, called_at=ctx.now, updated_at=ctx.now)
@@ -148,6 +156,8 @@ def _call_again(entry: Entry, view: View, found: Found, ctx: Context) -> Move:
     kept = guard(entry, view, ctx)
     if kept is not None:
         return kept
+    if entry.action is Action.REBOOT:
+        return _not_replaced_after_all(entry, ctx)
     respects = ctx.rules.budget.respect_scale_in_protection
     placed = stand(found, entry.instance, action=entry.action, respects_protection=respects)
     if placed.standing is not Standing.GO:
@@ -157,6 +167,15 @@ def _call_again(entry: Entry, view: View, found: Found, ctx: Context) -> Move:
     again = replace(entry, called_at=ctx.now, accepted=False, updated_at=ctx.now)
     act = Act.RELEASE_CLAIM if entry.way is Way.KARPENTER else Act.MARK
     return Step(entry=again, act=act, detail="called again: the last call did not take")
+
+
+def _not_replaced_after_all(entry: Entry, ctx: Context) -> Step:
+    """Go on with a reboot: a group that had seemed to replace the machine does not."""
+    detail = f"{entry.group or 'its group'} does not replace it after all"
+    if entry.boot is not None:
+        return Step(entry=entries.close(entry, Outcome.FAILED, ctx.now), detail=f"rebooted, not back, and {detail}")
+    back = entries.enter(entry, State.DRAINED, ctx.now, terminating_at=None, members=(), kind=None)
+    return Step(entry=back, detail=detail)
 
 
 def _replaced(entry: Entry, found: Found, ctx: Context) -> Move:

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from recovery.decision import Kind
-from recovery.standing import blocks_launch, blocks_mark, is_leaving, is_marked, member_of
+from recovery.standing import blocks_launch, blocks_mark, is_in_service, is_marked, member_of
 
 if TYPE_CHECKING:
     from recovery.model import Entry, Group, Member
@@ -54,7 +54,7 @@ def hindrance(entry: Entry, found: Found) -> tuple[Kind, str]:
     if waiting is not None:
         return Kind.HOOK, f"{waiting.instance} is {waiting.state}: a lifecycle hook of {group.name} is waited for"
     member = member_of(group, entry.instance)
-    if member is not None and is_marked(member) and not is_leaving(member):
+    if member is not None and is_marked(member) and is_in_service(member):
         return Kind.LAUNCH_FIRST_NO_SPARE, words or f"{group.name} launches first, and nothing new is in service"
     if words:
         return _by_words(words), words

@@ -117,7 +117,7 @@ def is_unlisted(found: Found, instance: str) -> bool:
 
 def is_serving(member: Member) -> bool:
     """Tell whether an instance is InService and Healthy."""
-    return member.state.lower() == _IN_SERVICE and member.health.lower() == _HEALTHY
+    return is_in_service(member) and member.health.lower() == _HEALTHY
 
 
 def is_marked(member: Member) -> bool:
@@ -128,6 +128,11 @@ def is_marked(member: Member) -> bool:
 def is_leaving(member: Member) -> bool:
     """Tell whether it is on its way out, or out."""
     return member.state.lower().startswith(_LEAVING)
+
+
+def is_in_service(member: Member) -> bool:
+    """Tell whether it is InService, Healthy or not."""
+    return member.state.lower() == _IN_SERVICE
 
 
 def has_ended(member: Member) -> bool:
@@ -154,10 +159,11 @@ def _by_state(group: Group, member: Member, *, action: Action, respects_protecti
     said = f"{member.instance} is {member.state}, {member.health} in {group.name}"
     replaces = action is not Action.REBOOT
     refusal = _group_refusal(group) if replaces else None
-    if is_leaving(member) or (is_marked(member) and refusal is None):
+    held = refusal or (_suspension(group, blocks_mark(group)) if is_marked(member) else None)
+    if is_leaving(member) or (is_marked(member) and held is None):
         return Stand(standing=Standing.DOING, detail=said, member=member)
-    if refusal is not None:
-        return msgspec.structs.replace(refusal, member=member)
+    if held is not None:
+        return msgspec.structs.replace(held, member=member)
     if not is_serving(member):
         return _out_of_service(member, said)
     if replaces and member.protected and respects_protection:
@@ -185,8 +191,11 @@ def _group_refusal(group: Group) -> Stand | None:
     if group.operator is not None:
         detail = f"{group.name} is operated by {group.operator}, which alone may change it"
         return Stand(standing=Standing.BLOCKED, why=Why.OPERATOR_GROUP, detail=detail)
-    blocking = blocks_mark(group) + (["Launch"] if blocks_launch(group) else [])
-    if blocking:
-        detail = f"{', '.join(blocking)} suspended in {group.name}"
-        return Stand(standing=Standing.BLOCKED, why=Why.PROCESS_SUSPENDED, detail=detail)
-    return None
+    return _suspension(group, blocks_mark(group) + (["Launch"] if blocks_launch(group) else []))
+
+
+def _suspension(group: Group, blocking: list[str]) -> Stand | None:
+    if not blocking:
+        return None
+    detail = f"{', '.join(blocking)} suspended in {group.name}"
+    return Stand(standing=Standing.BLOCKED, why=Why.PROCESS_SUSPENDED, detail=detail)

@@ -12,7 +12,7 @@ from recovery.decision import Kind, Why
 from recovery.model import Group, Outcome, State, Way
 from recovery.moves import Act, Need, Step, View, Wait
 from recovery.policy import Budget, Rules
-from runtime.vocabulary import Action
+from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL, Action
 from tests.recovery.cases import (
     I1,
     I2,
@@ -20,16 +20,19 @@ from tests.recovery.cases import (
     decided,
     entry,
     facts,
+    faulty,
     found,
+    gauge,
     given_away,
     group,
     member,
     outcome,
+    seen,
     stepped,
     view,
     waits,
 )
-from tests.recovery.machines import T0, TYPE
+from tests.recovery.machines import SRAM, T0, TYPE
 
 _BEFORE = [State.FENCED, State.ADMITTED, State.NOTIFIED, State.DRAINED]
 _HOLDING = _BEFORE[1:]
@@ -233,6 +236,7 @@ def test_a_mark_is_not_taken_back_from_what_is_leaving_already() -> None:
     ("held", "forced"),
     [
         ({}, True),
+        ({"called_at": None}, False),
         ({"terminating_at": T0 - timedelta(minutes=19)}, False),
         ({"called_at": T0 - timedelta(seconds=29)}, False),
         ({"kind": Kind.CAPACITY}, False),
@@ -244,6 +248,54 @@ def test_force_is_used_after_the_time_limit_and_30_s_after_the_last_call(held: d
     ctx = context(given, rules=Rules(budget=Budget(force_terminate=True)))
     move = decided(given, view(found=found(group(member("InService", "Unhealthy")))), ctx)
     assert (isinstance(move, Step) and move.act is Act.FORCE) is forced
+
+
+def test_what_is_not_in_service_is_neither_named_as_launched_first_for_nor_forced() -> None:
+    late: dict[str, Any] = {"terminating_at": T0 - timedelta(minutes=21)}
+    standby = found(group(member("Standby", "Unhealthy")))
+    named = stepped(decided(given_away(**late), view(found=standby)))
+    assert named.entry.kind == Kind.OTHER
+    assert "is Standby, Unhealthy" in named.detail
+    given = given_away(kind=Kind.LAUNCH_FIRST_NO_SPARE, **late)
+    ctx = context(given, rules=Rules(budget=Budget(force_terminate=True)))
+    assert stepped(decided(given, view(found=standby), ctx)).act is Act.NONE
+
+
+def test_sight_that_came_back_is_written_down_and_then_forced_and_what_is_unwanted_is_only_followed() -> None:
+    given = given_away(kind=Kind.LAUNCH_FIRST_NO_SPARE, terminating_at=T0 - timedelta(minutes=21), blind_at=T0)
+    ctx = context(given, rules=Rules(budget=Budget(force_terminate=True)))
+    stuck = found(group(member("InService", "Unhealthy")))
+    seen_again = stepped(decided(given, view(found=stuck), ctx))
+    assert (seen_again.entry.blind_at, seen_again.act) == (None, Act.NONE)
+    assert stepped(decided(seen_again.entry, view(found=stuck), ctx)).act is Act.FORCE
+    for looked in (
+        view(found=stuck, judgement=Judgement(health=Health.HEALTHY)),
+        view(found=stuck, facts=facts(fenced=True, labels={RECOVERY_LABEL: RECOVERY_DISABLED})),
+        view(found=stuck, seen=seen(faults=(gauge(SRAM),)), judgement=faulty(reason=SRAM)),
+    ):
+        assert waits(decided(given, looked, ctx)) == (Why.REPLACEMENT_BLOCKED, True)
+
+
+@pytest.mark.parametrize(
+    ("held", "expected"),
+    [
+        ({"boot": None}, (State.DRAINED, None)),
+        ({"boot": "b1", "reboots_failed": 1}, (State.TERMINATING, Outcome.FAILED)),
+    ],
+)
+def test_a_reboot_whose_group_does_not_replace_it_after_all_is_no_replacement(
+    held: dict[str, Any], expected: tuple[State, Outcome | None]
+) -> None:
+    going = given_away(action=Action.REBOOT, called_at=None, accepted=False, **held)
+    looked = view(judgement=faulty(action=Action.REBOOT))
+    step = stepped(decided(going, looked))
+    assert (step.entry.state, step.entry.outcome) == expected
+    assert (step.act, step.entry.members, step.entry.added) == (Act.NONE, (), going.added)
+    if step.entry.outcome is None:
+        assert step.entry.terminating_at is None
+        assert stepped(decided(step.entry, looked)).act is Act.REBOOT
+    narrow = found(group=None, way=Way.NARROW)
+    assert stepped(decided(going, view(found=narrow))).act is Act.NONE
 
 
 @pytest.mark.parametrize(

@@ -147,3 +147,20 @@ def test_a_reboot_that_was_certainly_not_made_is_no_failed_reboot(error: PortErr
     assert world.entry(names[0]).state is State.DRAINED
     assert world.outcomes() == [None]
     assert process.why(names[0]) == why
+
+
+@pytest.mark.parametrize("suspended", [set(), {"ReplaceUnhealthy"}])
+def test_an_instance_that_is_unhealthy_for_a_moment_is_rebooted_all_the_same(suspended: set[str]) -> None:
+    world, names, process = fleet(16)
+    instance, group = world.nodes[names[0]].instance or "", world.groups["g"]
+    group.suspended, group.replaces = suspended, False
+    group.members[instance].health = "Unhealthy"
+    world.break_node(names[0], RESET)
+    world.run(process, 60)
+    assert world.acts() == []
+    assert process.why(names[0]) == (Why.PROCESS_SUSPENDED if suspended else Why.TERMINATING)
+    group.suspended, group.members[instance].health = set(), "Healthy"
+    world.run(process, 60)
+    assert world.acts() == [("reboot", instance)]
+    world.run(process, 120)
+    assert world.outcomes() == [Outcome.REBOOTED]

@@ -79,6 +79,18 @@ def test_nothing_is_forced_against_an_operators_will(why: str) -> None:
     assert process.why(names[0]) == Why.REPLACEMENT_BLOCKED
 
 
+def test_an_operators_standby_instance_is_never_forced_out() -> None:
+    world, names, process = fleet(16, Rules(budget=Budget(force_terminate=True)))
+    group, instance = world.groups["g"], world.nodes[names[0]].instance or ""
+    group.replaces = False
+    group.members[instance].state, group.members[instance].health = "Standby", "Unhealthy"
+    world.break_node(names[0])
+    world.run(process, _TIMEOUT + 300)
+    assert world.acts() == []
+    assert world.entry(names[0]).kind == Kind.OTHER
+    assert "is Standby, Unhealthy" in world.told("ReplacementBlocked")[0][1]
+
+
 def test_a_lifecycle_hook_is_waited_for_never_completed_and_named() -> None:
     world, names, process = fleet()
     group = world.groups["g"]

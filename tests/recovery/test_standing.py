@@ -104,6 +104,20 @@ def test_a_suspended_process_that_replacement_needs_blocks(process: str) -> None
     assert placed("Terminating", suspended=(process,)).standing is _DOING
 
 
+@pytest.mark.parametrize(
+    ("process", "expected"),
+    [("ReplaceUnhealthy", (_BLOCKED, Why.PROCESS_SUSPENDED)), ("Terminate", (_BLOCKED, Why.PROCESS_SUSPENDED))],
+)
+def test_a_mark_that_the_group_cannot_act_on_is_not_being_done_for_a_reboot_either(
+    process: str, expected: tuple[Standing, Why]
+) -> None:
+    held = placed("InService", "Unhealthy", suspended=(process,), action=Action.REBOOT)
+    assert (held.standing, held.why) == expected
+    assert process in held.detail
+    assert placed("Terminating", "Unhealthy", suspended=(process,), action=Action.REBOOT).standing is _DOING
+    assert placed("InService", "Unhealthy", suspended=("Launch",), action=Action.REBOOT).standing is _DOING
+
+
 @pytest.mark.parametrize("process", ["HealthCheck", "AZRebalance", "AlarmNotification", "ScheduledActions"])
 def test_other_suspended_processes_do_not_matter(process: str) -> None:
     assert placed(suspended=(process,)).standing is _GO
