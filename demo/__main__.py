@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         _play(stage, arguments)
     except StoppedError as stopped:
-        screen.clear()
+        screen.leave()
         print(f"{NAME}: stopped; everything that was started has ended", file=sys.stderr)
         return 128 + stopped.number
     except DemoError as error:

@@ -129,6 +129,12 @@ class Screen:
             self._out.flush()
             self._has_status = False
 
+    def leave(self) -> None:
+        """Make room for a last word: a terminal has just shown ^C."""
+        if self.is_live:
+            self._out.write("\r\x1b[2K")
+            self._out.flush()
+
     def _line(self, text: str) -> None:
         self.clear()
         self._out.write(f"{text.rstrip()}\n")

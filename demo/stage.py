@@ -143,7 +143,7 @@ class Stage:
         try:
             self.until(lambda: False, seconds=float("inf"), what=what)
         except StoppedError:
-            self.screen.clear()
+            self.screen.leave()
 
     def _logs(self) -> str:
         return "".join(f"\n{part.name}'s log ends with:\n{part.tail()}" for part in self._parts)

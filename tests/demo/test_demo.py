@@ -26,7 +26,7 @@ STORY = (
     "^   kernel log +{log}",
     r"^   played +AWS \(moto's server\)",
     "^1  An ordinary day",
-    r"detector +read \d\d lines, lost 0: NeuronHasError=False \(NeuronHasNoError\)",
+    r"detector +read \d+ lines, lost 0: NeuronHasError=False \(NeuronHasNoError\)",
     "^2  A memory error that can be repaired",
     r"detector +after \d+ ms: an Event, NeuronHasError_OTHER; NeuronHasError=False",
     "^3  A hang in collectives",
@@ -58,7 +58,8 @@ STORY = (
 
 
 def _story(log: str, flood: int) -> list[str]:
-    numbers = {"flood": f"{flood:,}", "counted": f"{flood + 1:,}", "foreign": f"{flood + 3:,}"}
+    foreign = f"{flood + 3:,}" if "recorded" in log else r"\d[\d,]*"  # the machine's own log may have others' lines
+    numbers = {"flood": f"{flood:,}", "counted": f"{flood + 1:,}", "foreign": foreign}
     said: tuple[str, ...] = STORY
     for name, value in {"log": log, **numbers}.items():
         said = tuple(each.replace(f"{{{name}}}", value) for each in said)

@@ -76,6 +76,7 @@ def _typed(commands: list[str]) -> str:
     return done.stdout
 
 
+@pytest.mark.real
 def test_programs_that_are_missing_are_said_in_one_sentence(tmp_path: Path) -> None:
     with Visitor(tmp_path, "--cluster", "--recorded", env={"KUBEBUILDER_ASSETS": str(tmp_path)}) as visitor:
         assert visitor.end(30) == 1
