@@ -163,7 +163,6 @@ class Agents:
                 post=lambda change: change(datetime.now(UTC)),
                 board=board,
                 boot="bench",
-                adopts=True,
                 says_ready=False,
                 clock=SystemClock(),
             )

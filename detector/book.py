@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from detector.model import Fault, device_of
-from runtime.vocabulary import Action, ClearsOn, FaultClass
+from detector.wording import named_faults
+from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from datetime import datetime
 
     from detector.model import Condition, Finding, Rule
@@ -23,6 +24,11 @@ MOST_ENTRIES = 512  # faults
 MOST_MENTIONED = 256  # entries of temporary problems, which must not take the faults' place
 Key = tuple[str, tuple[tuple[str, str], ...]]
 _FURTHER: tuple[tuple[str, str], ...] = (("device", "further"),)
+
+
+def key_of(fault: Fault) -> Key:
+    """Name the entry that a fault is."""
+    return fault.reason, device_of(fault.details)
 
 
 class Book:
@@ -37,7 +43,7 @@ class Book:
         self._faults: dict[Key, Fault] = {}
         self._mentioned: dict[Key, int] = {}
         self._devices: dict[str, int] = {}  # entries by reason
-        self._placeholders: set[str] = set()  # reasons adopted, whose devices are not known yet
+        self._again: dict[Key, int] = {}  # of adopted entries: how many of their lines have been read again
 
     def __contains__(self, key: Key) -> bool:
         return key in self._faults
@@ -48,13 +54,9 @@ class Book:
         return tuple(self._faults.values())
 
     @property
-    def placeholders(self) -> frozenset[str]:
-        """The reasons that were adopted and whose lines have not come."""
-        return frozenset(self._placeholders)
-
-    def key_of(self, fault: Fault) -> Key:
-        """Name the entry that a fault is."""
-        return fault.reason, device_of(fault.details)
+    def placeholders(self) -> frozenset[Key]:
+        """The entries that were adopted and whose lines have not come again."""
+        return frozenset(key for key, lines in self._again.items() if not lines)
 
     def key(self, finding: Finding) -> Key:
         """Name the entry that a finding counts in; with too many devices that is the entry for the further ones."""
@@ -68,8 +70,18 @@ class Book:
             full = len(self._faults) >= MOST_ENTRIES
         return (reason, _FURTHER) if full or self._devices.get(reason, 0) >= MOST_DEVICES else key
 
-    def count(self, key: Key, finding: Finding, lines: int, first_at: datetime, last_at: datetime) -> int:
+    def count(
+        self, key: Key, finding: Finding, lines: int, first_at: datetime, last_at: datetime, *, again: bool = False
+    ) -> int:
         """Add lines to an entry, made if it is new.
+
+        Args:
+            key: of the entry.
+            finding: what the lines say.
+            lines: how many.
+            first_at: when the first of them was written (aware UTC).
+            last_at: when the last was.
+            again: they were written before what was adopted was published, so that it counts them already.
 
         Returns:
             How many lines the entry counts by now.
@@ -82,11 +94,12 @@ class Book:
             return self._mentioned[key]
         old = self._faults.get(key)
         if old is not None:
-            if key == (rule.reason, ()):  # adopted or not: its lines tell no device
-                self._placeholders.discard(rule.reason)
-            last_at = max(last_at, old.last_at)
-            self._faults[key] = msgspec.structs.replace(old, count=old.count + lines, last_at=last_at)
-            return old.count + lines
+            count = old.count + lines
+            if key in self._again:
+                self._again[key] += lines
+                count = max(old.count, self._again[key]) if again else count
+            self._faults[key] = msgspec.structs.replace(old, count=count, last_at=max(last_at, old.last_at))
+            return count
         adopted = self._without_placeholder(rule.reason)
         fault = Fault(
             reason=rule.reason,
@@ -113,31 +126,49 @@ class Book:
                 action=rule.action,
                 clears_on=rule.clears_on,
             )
-        self._enter(self.key_of(fault), fault)
+        self._enter(key_of(fault), fault)
 
-    def adopt(self, condition: Condition) -> None:
-        """Enter the faults that a True condition of our own wording names; their devices are not known yet."""
-        words = {condition.reason, *(part.partition(" ")[0] for part in condition.message.split("; "))}
-        named = [reason for reason, rule in self._rules.items() if reason in words and rule.condition == condition.type]
-        for reason in named or [condition.reason]:
-            read = next((key for key in self._faults if key[0] == reason), None)
+    def named(self, condition: Condition) -> list[Fault]:
+        """Read the faults that a condition of our own wording names."""
+        if condition.status is not Status.TRUE:
+            return []
+        found = []
+        for reason, details, lines in named_faults(condition):
+            rule = self._rules.get(reason)
+            if reason != condition.reason and (rule is None or rule.condition != condition.type):
+                continue
+            fault = Fault(
+                reason=reason,
+                condition=condition.type,
+                fault_class=FaultClass.SUSPECT,
+                action=Action.NONE,
+                clears_on=ClearsOn.OPERATOR,
+                count=lines,
+                first_at=condition.last_transition_at,
+                last_at=condition.last_transition_at,
+                details=details,
+            )
+            found.append(fault)
+        return found
+
+    def adopt(self, named: Iterable[Fault], known: Collection[Key]) -> None:
+        """Enter the faults that a True condition names; of some the device is not known.
+
+        Args:
+            named: the faults.
+            known: entries that an earlier run kept: those are here, or have ended since.
+        """
+        for fault in named:
+            key = key_of(fault)
+            if key in known or self._devices.get(fault.reason, 0) >= MOST_DEVICES:
+                continue
+            read = next((each for each in self._faults if each == key or (not key[1] and each[0] == key[0])), None)
             if read is not None:  # its line has come already
-                first_at = min(self._faults[read].first_at, condition.last_transition_at)
+                first_at = min(self._faults[read].first_at, fault.first_at)
                 self._faults[read] = msgspec.structs.replace(self._faults[read], first_at=first_at)
                 continue
-            self._placeholders.add(reason)
-            self.restore(
-                Fault(
-                    reason=reason,
-                    condition=condition.type,
-                    fault_class=FaultClass.SUSPECT,
-                    action=Action.NONE,
-                    clears_on=ClearsOn.OPERATOR,
-                    count=1,
-                    first_at=condition.last_transition_at,
-                    last_at=condition.last_transition_at,
-                )
-            )
+            self._again[key] = 0
+            self.restore(fault)
 
     def end(self, ends: Callable[[Fault], bool]) -> list[Fault]:
         """Remove the faults that end, and return them."""
@@ -145,16 +176,17 @@ class Book:
         for key in ended:
             del self._faults[key]
             self._devices[key[0]] -= 1
-            self._placeholders.discard(key[0])
+            self._again.pop(key, None)
         return list(ended.values())
 
     def _without_placeholder(self, reason: str) -> Fault | None:
-        """Take out the entry that stands for an adopted fault: its line has come again and tells the device."""
-        if reason not in self._placeholders:
+        """Take out the entry that stands for an adopted fault of a device unknown: its line tells the device."""
+        key: Key = (reason, ())
+        if self._again.get(key) != 0:
             return None
-        self._placeholders.discard(reason)
+        del self._again[key]
         self._devices[reason] -= 1
-        return self._faults.pop((reason, ()))
+        return self._faults.pop(key)
 
     def _enter(self, key: Key, fault: Fault) -> None:
         self._faults[key] = fault

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from detector.book import MOST_ENTRIES, Book
+from detector.adoption import Kept
+from detector.book import MOST_ENTRIES, Book, key_of
 from detector.details import INSTANCE_ID, is_foreign
 from detector.model import Announcement, State, View
 from detector.tally import Tally
 from detector.verdicts import Verdicts
 from detector.wording import cleared_message, fault_message
-from runtime.vocabulary import ClearsOn, Reason, Status
+from runtime.vocabulary import ClearsOn, Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,6 +51,7 @@ class NodeHealth:
         self._boot = boot
         self._book = Book(rules)
         self._verdicts = Verdicts(catalog.conditions, self._book)
+        self._kept = Kept(state, instance)
         self._tally = Tally(MOST_ENTRIES)
         self._told_until: datetime | None = None
         self._problems = dict.fromkeys(rules, 0)
@@ -58,16 +60,16 @@ class NodeHealth:
         self._named: dict[Key, set[str | None]] = {}  # instances that lines named while our own id was unknown
         self._announcements: dict[str, Announcement] = {}
         if state is not None:
-            self._restore(state, instance, now)
+            self._restore(state, now)
         self._update(now)
 
-    def _restore(self, state: State, instance: str | None, now: datetime) -> None:
+    def _restore(self, state: State, now: datetime) -> None:
         for fault in state.faults:
             self._book.restore(fault)
         kinds = self._verdicts.types
         for condition in (condition for condition in state.conditions if condition.type in kinds):
             self._verdicts.take_over(condition)
-        if None not in (state.instance, instance) and state.instance != instance:
+        if not self._kept.is_ours:
             self._end(lambda _: True, "the instance was replaced", now)
         elif state.boot != self._boot:
             self._end(lambda fault: fault.clears_on is ClearsOn.REBOOT, "the node was rebooted", now)
@@ -75,10 +77,10 @@ class NodeHealth:
             self._tally.restore(state.pending)
 
     def adopt(self, conditions: Iterable[Condition], now: datetime, *, boot: str | None) -> frozenset[str]:
-        """Take over conditions that this very instance published before its state file was lost.
+        """Take over what this very instance has published and the state file does not know: it was lost, or is old.
 
-        The devices are unknown until their lines are read again, which may have been before this or comes later; those
-        lines are not announced again.
+        The devices may be unknown until their lines are read again, which may have been before this or comes later;
+        those lines are not announced again.
 
         Args:
             conditions: as the Node object has them; other people's are passed over.
@@ -89,16 +91,19 @@ class NodeHealth:
             The keys of announcements made by this run that an earlier one has made already.
         """
         for condition in (condition for condition in conditions if condition.type in self.kinds):
+            named = self._book.named(condition)
+            if not self._kept.lacks(condition, named):
+                continue
             self._verdicts.take_over(condition)
             self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
-            if condition.status is Status.TRUE:
-                self._book.adopt(condition)
+            self._book.adopt(named, self._kept.keys)
+        self._kept.awaits_node = False
         if boot not in (None, self._boot):
             adopted = self._book.placeholders
-            rebooted = lambda fault: fault.clears_on is ClearsOn.REBOOT and fault.reason in adopted  # noqa: E731 - short
+            rebooted = lambda fault: fault.clears_on is ClearsOn.REBOOT and key_of(fault) in adopted  # noqa: E731 - short
             self._end(rebooted, "the node was rebooted", now)
         self._update(now)
-        told = {self._book.key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
+        told = {key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
         self._untold = {key: news for key, news in self._untold.items() if key not in told}
         return frozenset(map(str, told))
 
@@ -117,13 +122,13 @@ class NodeHealth:
         self.instance = instance
         ended = self._end(self._is_of_another, "the line spoke about another instance", now)
         self._foreign += sum(fault.count for fault in ended)
-        gone = {self._book.key_of(fault) for fault in ended}
+        gone = {key_of(fault) for fault in ended}
         self._untold = {key: news for key, news in self._untold.items() if key not in gone}
         self._named = {}
         self._update(now)
 
     def _is_of_another(self, fault: Fault) -> bool:
-        names = {fault.details.get(INSTANCE_ID), *self._named.get(self._book.key_of(fault), ())}
+        names = {fault.details.get(INSTANCE_ID), *self._named.get(key_of(fault), ())}
         return all(name is not None and is_foreign({INSTANCE_ID: name}, self.instance) for name in names)
 
     def apply(self, hit: Hit, *, first_at: datetime, last_at: datetime, now: datetime) -> None:
@@ -146,7 +151,7 @@ class NodeHealth:
             if not lines:
                 continue
             self._problems[rule.reason] += lines
-            total = self._book.count(key, finding, lines, first_at, last_at)
+            total = self._book.count(key, finding, lines, first_at, last_at, again=told)
             if self.instance is None and len(names := self._named.setdefault(key, set())) <= _MOST_NAMES:
                 names.add(finding.details.get(INSTANCE_ID) if len(names) < _MOST_NAMES else None)
             if not told:
@@ -235,6 +240,7 @@ class NodeHealth:
             conditions=self._verdicts.conditions,
             faults=self._book.faults,
             pending=self._tally.pending(),
+            awaits_node=self._kept.awaits_node,
         )
 
     def announcements(self) -> list[Announcement]:

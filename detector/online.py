@@ -22,7 +22,7 @@ _BLIND_SAID_SECONDS: Final = 10.0
 _LOOK_AGAIN_SECONDS: Final = 0.05
 
 
-def go_online(settings: Settings, agent: Agent, board: Board, clock: Clock, *, adopts: bool) -> Publisher:
+def go_online(settings: Settings, agent: Agent, board: Board, clock: Clock) -> Publisher:
     """Start publishing, after making sure that there is something to publish.
 
     Raises:
@@ -35,7 +35,6 @@ def go_online(settings: Settings, agent: Agent, board: Board, clock: Clock, *, a
         post=agent.post,
         board=board,
         boot=board.boot,
-        adopts=adopts,
         says_ready=settings.accelerated_hardware_ready,
         clock=clock,
     )

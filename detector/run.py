@@ -87,7 +87,7 @@ def run(settings: Settings) -> None:
     if online:
         from detector.online import go_online  # noqa: PLC0415 - costs memory that a stand-alone detector need not pay
 
-        outlets.publisher = go_online(settings, agent, board, clock, adopts=state is None)
+        outlets.publisher = go_online(settings, agent, board, clock)
     else:
         agent.open()
     for number in _ENDINGS:

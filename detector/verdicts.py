@@ -51,6 +51,7 @@ class Verdicts:
 
     def take_over(self, condition: Condition) -> None:
         """Take a condition as it was published before; `update` says whether it still holds."""
+        self.revision += self._conditions.get(condition.type) != condition
         self._conditions[condition.type] = condition
 
     def update(self, kinds: Iterable[str], now: datetime) -> None:

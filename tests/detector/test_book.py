@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from detector.book import MOST_DEVICES, MOST_ENTRIES, MOST_MENTIONED, Book
+from detector.book import MOST_DEVICES, MOST_ENTRIES, MOST_MENTIONED, Book, key_of
 from detector.model import Condition, Fault, Finding, Rule
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 from tests.detector.builders import at, finding, rule
@@ -32,6 +33,10 @@ def true_condition(reason: str, message: str = "", kind: str = "ChipHasError") -
         last_transition_at=at(-60),
         last_heartbeat_at=at(-30),
     )
+
+
+def adopt(into: Book, condition: Condition) -> None:
+    into.adopt(into.named(condition), frozenset())
 
 
 def reasons(of: Book) -> list[str]:
@@ -149,28 +154,29 @@ def test_a_restored_fault_whose_rule_sets_no_condition_any_more_keeps_its_last_w
 
 def test_an_adopted_condition_names_its_faults() -> None:
     faults = book()
-    faults.adopt(true_condition("ChipWorse", "ChipWorse nd-id=1 (1 line); ChipBroken nd-id=2 (7 lines)"))
+    adopt(faults, true_condition("ChipWorse", "ChipWorse nd-id=1 (1 line); ChipBroken nd-id=2 (7 lines)"))
     assert sorted(reasons(faults)) == ["ChipBroken", "ChipWorse"]
     assert faults.faults[0].first_at == at(-60)
-    assert faults.placeholders == {"ChipBroken", "ChipWorse"}
+    assert {key[0] for key in faults.placeholders} == {"ChipBroken", "ChipWorse"}
+    assert [(fault.details, fault.count) for fault in faults.faults] == [({"nd-id": "1"}, 1), ({"nd-id": "2"}, 7)]
 
 
 def test_an_adopted_condition_of_a_rule_no_longer_loaded_is_a_fault_all_the_same() -> None:
     faults = book()
-    faults.adopt(true_condition("ChipGone", "ChipGone (1 line)"))
+    adopt(faults, true_condition("ChipGone", "ChipGone (1 line)"))
     (fault,) = faults.faults
     assert (fault.reason, fault.condition, fault.clears_on) == ("ChipGone", "ChipHasError", ClearsOn.OPERATOR)
 
 
 def test_a_detail_or_another_type_adopts_no_fault() -> None:
     faults = book(BROKEN, WORSE, rule(reason="OtherFault", condition="Other"))
-    faults.adopt(true_condition("ChipBroken", "ChipBroken task=x ChipWorse (9 lines); OtherFault (1 line)"))
+    adopt(faults, true_condition("ChipBroken", "ChipBroken task=x ChipWorse (9 lines); OtherFault (1 line)"))
     assert reasons(faults) == ["ChipBroken"]
 
 
 def test_the_first_line_that_comes_again_tells_the_device_of_an_adopted_fault() -> None:
     faults = book()
-    faults.adopt(true_condition("ChipBroken"))
+    adopt(faults, true_condition("ChipBroken"))
     enter(faults, finding(BROKEN, nd_id="1"), seconds=5)
     enter(faults, finding(BROKEN, nd_id="2"), seconds=6)
     assert [(fault.details, fault.count, fault.first_at) for fault in faults.faults] == [
@@ -182,7 +188,7 @@ def test_the_first_line_that_comes_again_tells_the_device_of_an_adopted_fault() 
 
 def test_an_adopted_fault_whose_line_tells_no_device_stays_one_entry() -> None:
     faults = book()
-    faults.adopt(true_condition("ChipBroken"))
+    adopt(faults, true_condition("ChipBroken"))
     enter(faults, finding(BROKEN), lines=2)
     enter(faults, finding(BROKEN, nd_id="1"))
     assert [(fault.details, fault.count) for fault in faults.faults] == [({}, 3), ({"nd-id": "1"}, 1)]
@@ -191,14 +197,35 @@ def test_an_adopted_fault_whose_line_tells_no_device_stays_one_entry() -> None:
 def test_a_fault_read_before_its_condition_is_adopted_is_not_entered_twice() -> None:
     faults = book()
     enter(faults, finding(BROKEN, nd_id="1"), lines=4)
-    faults.adopt(true_condition("ChipBroken"))
+    adopt(faults, true_condition("ChipBroken"))
     assert [(fault.details, fault.count, fault.first_at) for fault in faults.faults] == [({"nd-id": "1"}, 4, at(-60))]
     assert faults.placeholders == frozenset()
 
 
+def test_lines_that_an_adopted_count_holds_already_are_not_counted_twice() -> None:
+    faults = book()
+    adopt(faults, true_condition("ChipBroken", "ChipBroken nd-id=1 (3 lines)"))
+    found = finding(BROKEN, nd_id="1")
+    counts = [faults.count(faults.key(found), found, 1, at(0), at(0), again=True) for _ in range(4)]
+    assert counts == [3, 3, 3, 4]
+    assert enter(faults, found) == 5, "a newer line"
+
+
+def test_what_an_earlier_run_kept_is_here_or_has_ended() -> None:
+    faults = book()
+    named = faults.named(true_condition("ChipBroken", "ChipBroken nd-id=1 (3 lines); ChipBroken nd-id=2 (1 line)"))
+    faults.adopt(named, {key_of(named[0])})
+    assert [fault.details for fault in faults.faults] == [{"nd-id": "2"}]
+
+
+def test_a_condition_that_is_not_true_names_no_fault() -> None:
+    condition = msgspec.structs.replace(true_condition("ChipBroken"), status=Status.FALSE)
+    assert book().named(condition) == []
+
+
 def test_an_adopted_fault_can_end() -> None:
     faults = book()
-    faults.adopt(true_condition("ChipBroken"))
+    adopt(faults, true_condition("ChipBroken"))
     assert [fault.reason for fault in faults.end(lambda _: True)] == ["ChipBroken"]
     assert faults.placeholders == frozenset()
     enter(faults, finding(BROKEN, nd_id="1"))

@@ -129,8 +129,11 @@ def test_a_line_that_is_newer_than_what_was_adopted_is_told() -> None:
     condition, _ = _published(_line())
     node = Node(_LOADED, seconds=500)
     node.say(_line(device=1), seconds=400)
-    assert node.health.adopt([condition], at(501), boot="boot-1") == frozenset()
-    assert [announcement.reason for announcement in node.told()] == ["Dma"]
+    told = node.health.adopt([condition], at(501), boot="boot-1")
+    (announced,) = node.told()
+    assert announced.reason == "Dma"
+    assert announced.key not in told
+    assert sorted(fault.details["nd-id"] for fault in node.health.faults) == ["0", "1"]
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detector.details import printable
-from detector.model import Fault
-from detector.wording import cleared_message, condition_message, fault_message, gravest_first
-from runtime.vocabulary import Action, ClearsOn, FaultClass
+from detector.model import Condition, Fault
+from detector.wording import Named, cleared_message, condition_message, fault_message, gravest_first, named_faults
+from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 from tests.detector.builders import at, finding, rule
 
 LONGEST = 1024
@@ -101,3 +101,35 @@ def test_an_ended_fault_is_told_with_its_cause() -> None:
     assert cleared_message(fault(count=2, details={"nd": "1"}), "the node was rebooted") == (
         "ChipBroken nd=1 ended after 2 lines: the node was rebooted"
     )
+
+
+def says(message: str, reason: str = "A") -> Condition:
+    return Condition(
+        type="ChipHasError",
+        status=Status.TRUE,
+        reason=reason,
+        message=message,
+        last_transition_at=at(0),
+        last_heartbeat_at=at(0),
+    )
+
+
+def test_what_a_condition_says_can_be_read_again() -> None:
+    faults = [fault("A", details={"nd-id": "1", "note": "two words"}), fault("B", count=7), fault("A", count=2)]
+    assert named_faults(says(condition_message(faults))) == [
+        Named("A", {"nd-id": "1", "note": "two words"}, 1),
+        Named("B", {}, 7),
+        Named("A", {}, 2),
+    ]
+
+
+def test_a_message_that_was_cut_names_what_is_left_of_it() -> None:
+    faults = [fault("A", details={"nd": str(number), "note": "x" * 50}) for number in range(99)]
+    named = named_faults(says(condition_message(faults)))
+    assert 9 < len(named) < 30
+    assert [each.details["nd"] for each in named] == [str(number) for number in range(len(named))]
+
+
+@given(st.text())
+def test_whatever_a_message_says_the_reason_is_named(message: str) -> None:
+    assert "A" in {each.reason for each in named_faults(says(message))}

@@ -115,7 +115,6 @@ class Inside:
             post=self.agent.post,
             board=self.board,
             boot="boot-1",
-            adopts=state is None,
             says_ready=says_ready,
             clock=self.clock,
         )
