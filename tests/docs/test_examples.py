@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -11,6 +12,8 @@ import yaml
 from detector.rules import load
 from recovery.settings import LAYERS
 from tests.docs.pages import REPOSITORY, Block, pages
+from tests.kubernetes import overlay
+from tests.kubernetes.binaries import program
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,10 +66,21 @@ def test_components_to_paste_are_there(block: Block) -> None:
         assert (REPOSITORY / path.removeprefix("../chipwarden/") / "kustomization.yaml").is_file()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("block", _of("patches"))
-def test_a_patch_to_paste_is_one(block: Block) -> None:
-    for patch in yaml.safe_load(block.text):
-        assert yaml.safe_load(patch["patch"])["kind"] in ("DaemonSet", "Deployment")
+def test_a_patch_to_paste_does_what_it_says(block: Block, tmp_path: Path) -> None:
+    patches = yaml.safe_load(block.text)
+    (wanted,) = (yaml.safe_load(each["patch"]) for each in patches)
+    folder = overlay.write(tmp_path, patches=patches)
+    built = subprocess.run([program("kubectl"), "kustomize", str(folder)], check=True, capture_output=True, timeout=60)
+    (made,) = (each for each in yaml.safe_load_all(built.stdout) if _is_same(each, wanted))
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    for variable in wanted["spec"]["template"]["spec"]["containers"][0]["env"]:
+        assert variable in container["env"]
+
+
+def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return (one["kind"], one["metadata"]["name"]) == (other["kind"], other["metadata"]["name"])
 
 
 def test_there_is_an_example_of_each() -> None:
