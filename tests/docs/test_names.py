@@ -60,6 +60,12 @@ def test_each_shipped_reason_is_one(page: Page) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_each_block_is_one(page: Page) -> None:
+    named = {word for text in _texts(page) for word in re.findall(r"`Blocked: (\w+)`", text)}
+    assert named - set(Why) == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_each_file_is_there(page: Page) -> None:
     named = {code for _, line in page.prose for code in CODE.findall(line)}
     missing = [each for each in named if _PATH.match(each) and not any(REPOSITORY.glob(each.rstrip("/")))]
@@ -92,6 +98,7 @@ def _flags() -> set[str]:
         ("set `CHIPWARDEN_KMGS`", test_each_variable_is_a_setting),
         ("look at `chipwarden_detector_reader_is_up`", test_each_metric_is_one),
         ("inject `NeuronHasError_DMA`", test_each_shipped_reason_is_one),
+        ("it says `Blocked: MaxPerGruop`", test_each_block_is_one),
         ("see `docs/instal-eks.md`", test_each_file_is_there),
         ("use `--kernel-onyl`", test_each_flag_of_ours_is_one),
     ],
