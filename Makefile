@@ -12,7 +12,8 @@ help: ## Show what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-12s %s\n", $$1, $$2}'
 
 $(STAMP): requirements/dev.txt
-	$(PYTHON) tools/install.py $(VENV) requirements/dev.txt
+	@echo "installing what is needed into $(VENV), once: about a minute"
+	@$(PYTHON) tools/install.py $(VENV) requirements/dev.txt
 
 run: ## Start the detector on this machine's kernel log (needs root)
 	@[ "$$(id -u)" = 0 ] || { echo "make run: needs root to read /dev/kmsg (try: sudo make run)"; exit 1; }
