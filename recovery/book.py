@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from recovery import entries
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from recovery.model import Entry, LedgerBody
     from recovery.ports import Ledger
 
@@ -58,6 +60,23 @@ class Book:
         if body != self.body:
             self._take(body)
             self._is_dirty = True
+
+    def take_back(self, body: LedgerBody) -> None:
+        """Have a step unwritten with the next write: it was certainly not taken.
+
+        Args:
+            body: as it was before that step.
+        """
+        self._take(body)
+        self._is_dirty = True
+
+    def paused(self) -> str | None:
+        """Tell why recovery is paused now; None = it is not."""
+        return self._ledger.paused()
+
+    def now(self) -> datetime:
+        """Tell the time, as the ledger is dated."""
+        return self._ledger.now()
 
     def flush(self) -> None:
         """Write what is only remembered so far. Raises PortError as `write`."""

@@ -94,6 +94,7 @@ class Controller:
         self._watch = Watch()
         self._residue_at: dict[str, datetime] = {}
         self._decisions: dict[str, Decision] = {}
+        self._left: list[str] = []  # nodes that the last pass did not come to
 
     def step(self) -> float:
         """Do one pass.
@@ -131,7 +132,8 @@ class Controller:
         attention = attend(sighting, book.body, self._tools.rules, self._watch, now)
         sights = Sights(self._tools.nodes, sighting, self._tools.rules, self._watch, now)
         walk = Walk(self._tools, book, sights, paused=paused, fleet=sighting.fleet, now=now)
-        decisions = {name: self._decisions[name] for name in attention.unread if name in self._decisions}
+        waiting = (*attention.read, *attention.unread)  # who is not reached keeps what was decided about it
+        decisions = {name: self._decisions[name] for name in waiting if name in self._decisions}
         for decision in panorama.set_aside(attention.stopped, attention.ignored, sighting, self._tools.rules):
             decisions[decision.node] = decision
         trouble = self._walk(walk, attention, book, decisions, now)
@@ -144,7 +146,7 @@ class Controller:
             leader=True,
             source=sighting.why_blind,
             trouble=None if trouble is None else str(trouble),
-            paused=paused,
+            paused=walk.paused,
             observations=panorama.observations(sighting, sights.health, attention.ignored),
             decisions=panorama.gravest_first(decisions.values()),
             ledger=book.body,
@@ -199,18 +201,32 @@ class Controller:
     ) -> PortError | None:
         """Walk the nodes, then see to fences that were left; tell what ended it early."""
         try:
-            for name in attention.read:
-                decision = walk.node(name)
-                if decision is not None:
-                    decisions[name] = decision
+            self._walk_nodes(walk, attention.read, decisions)
             for entry in entries.residues(book.body):
                 if self._is_due(entry, now):
                     walk.residue(entry)
+                    if walk.is_over():
+                        break
             book.flush()
         except PortError as error:
             _LOG.warning("pass given up", error=str(error))
             return error
         return None
+
+    def _walk_nodes(self, walk: Walk, names: list[str], decisions: dict[str, Decision]) -> None:
+        """Walk nodes until the pass has taken too long; the next one begins with those that are left."""
+        places = {name: place for place, name in enumerate(self._left)}
+        turn = sorted(names, key=lambda name: places.get(name, len(places)))
+        self._left = []
+        for number, name in enumerate(turn):
+            if number and walk.is_over():
+                self._left = turn[number:]
+                _LOG.warning("pass ended early: it has taken too long", left=len(self._left))
+                return
+            decision = walk.node(name)
+            decisions.pop(name, None)
+            if decision is not None:
+                decisions[name] = decision
 
     def _is_due(self, entry: Entry, now: datetime) -> bool:
         """Tell whether it is time to look at a fence that was left; those that should be gone in each pass."""

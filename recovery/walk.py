@@ -1,11 +1,14 @@
 """Walks nodes through their moves during one pass: ask what is needed, write the ledger, act, look again.
 
 Several steps may follow each other in one pass, so that no step waits for a poll; after a call to the cloud the walk
-ends, for only a later answer tells what came of it. Must never decide.
+ends, for only a later answer tells what came of it. A pass may take a minute, and in it somebody may have paused
+recovery, opted a node out or cleared its fault: nothing that begins with a node, empties it or gives it away is done
+unless it is decided once more of a pause and a Node that were read just then. Must never decide.
 """
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -15,8 +18,8 @@ from recovery.decide import decide
 from recovery.decision import Decision, Why
 from recovery.following import is_overdue
 from recovery.guard import identity, is_enabled
-from recovery.model import Way
-from recovery.moves import ON_CLOUD, Act, Context, Need, Wait
+from recovery.model import State, Way
+from recovery.moves import ON_CLOUD, Act, Context, Need, Step, Wait
 from recovery.ports import PortError
 from recovery.residue import Residue, residue
 from recovery.standing import Found
@@ -28,13 +31,15 @@ if TYPE_CHECKING:
     from recovery.book import Book
     from recovery.hands import Hands
     from recovery.lookup import Lookup
-    from recovery.model import Entry
-    from recovery.moves import Step, View
+    from recovery.model import Entry, LedgerBody
+    from recovery.moves import Move, View
     from recovery.policy import Rules
     from recovery.ports import Lead, Nodes
     from recovery.sights import Sights
 
 _MOST_MOVES: Final = 24  # of one node in a pass: its longest way has some fifteen
+_DECIDED_TWICE: Final = (ON_CLOUD - {Act.UNMARK}) | {Act.FENCE}  # what undoes something is never held up
+_LONGEST: Final = timedelta(seconds=60)  # a pass: what it has seen is too old then, and its loop would pass for stuck
 _QUIET: Final = frozenset({Why.NO_ACTION, Why.ALREADY_DONE, Why.NOT_ENABLED})
 
 
@@ -52,6 +57,7 @@ class Tools(NamedTuple):
 
 class _Taken(NamedTuple):
     written: Entry | None
+    view: View
     trouble: Wait | None
     is_last: bool
 
@@ -78,6 +84,15 @@ class Walk:
         self._fleet = fleet
         self._now = now
 
+    @property
+    def paused(self) -> str | None:
+        """Why recovery is paused, as far as was seen last."""
+        return self._paused
+
+    def is_over(self) -> bool:
+        """Tell whether the pass has taken so long that the next node has to wait for a new look at the fleet."""
+        return self._book.now() - self._now >= _LONGEST
+
     def node(self, name: str) -> Decision | None:
         """Take the steps of a node that can be taken now.
 
@@ -89,21 +104,30 @@ class Walk:
         """
         view = self._sights.view(name, self._book.open_of(name))
         written: Entry | None = None
-        for _ in range(_MOST_MOVES):
+        sure: Move | None = None
+        is_fresh = True  # nothing was asked or done since the Node was read
+        for number in range(_MOST_MOVES):
+            if number and self.is_over():
+                break
             entry = self._book.open_of(name)
             move = decide(entry, view, self._context())
-            if isinstance(move, Need):
-                view = self._learn(move, entry, view)
-                continue
             if isinstance(move, Wait):
                 self._copy(written, view)
                 return self._decision(entry, view, move)
-            taken = self._take(move, view)
-            written = taken.written or written
+            if self._is_grave(move) and move != sure:
+                view, sure, is_fresh = self._looked_at_again(view, entry, reads=not is_fresh), move, True
+                continue
+            is_fresh = False
+            if isinstance(move, Need):
+                view = self._learn(move, entry, view)
+                continue
+            taken = self._take(move, entry, view)
+            written, view = taken.written or written, taken.view
+            is_fresh = move.act is Act.FENCE
             if taken.is_last:
                 self._copy(written, view)
                 return self._last(move, view, taken.trouble)
-            view = self._sights.view(name, written) if move.act is Act.FENCE else view
+        self._copy(written, view)
         trouble = Wait(why=Why.STEP_TAKEN, detail="goes on in the next pass")
         return self._decision(self._book.open_of(name), view, trouble)
 
@@ -122,10 +146,29 @@ class Walk:
         elif fate is Residue.LIFT:
             self._tools.hands.do(Act.LIFT, entry, view.facts, self._book, self._now)
 
-    def _context(self) -> Context:
+    def _context(self, body: LedgerBody | None = None) -> Context:
         return Context(
-            rules=self._tools.rules, body=self._book.body, paused=self._paused, fleet=self._fleet, now=self._now
+            rules=self._tools.rules,
+            body=body or self._book.body,
+            paused=self._paused,
+            fleet=self._fleet,
+            now=self._now,
         )
+
+    def _is_grave(self, move: Move) -> bool:
+        """Tell whether a move begins with a node, empties it or gives it away."""
+        if self._tools.is_dry or not isinstance(move, Step):
+            return move is Need.DRAIN and not self._tools.is_dry
+        begins = move.entry.state is State.ADMITTED and move.entry.outcome is None
+        return not move.entry.would and (begins or move.act in _DECIDED_TWICE)
+
+    def _looked_at_again(self, view: View, entry: Entry | None, *, reads: bool = True) -> View:
+        """Look at a Node anew, then for a pause; what was asked of others stays as it was answered."""
+        if reads:
+            fresh = self._sights.view(view.node, entry)
+            view = replace(fresh, found=view.found, progress=view.progress, drain_trouble=view.drain_trouble)
+        self._paused = self._book.paused()
+        return view
 
     def _learn(self, need: Need, entry: Entry | None, view: View) -> View:
         """Find out what a decision needs."""
@@ -147,24 +190,33 @@ class Walk:
             return Found(way=Way.AUTOSCALING, at=self._now, unknown="the Node was not read")
         return lookup.find(facts, identity(facts) or "", fresh=fresh)
 
-    def _take(self, step: Step, view: View) -> _Taken:
-        """Write a step, then do it."""
+    def _take(self, step: Step, before: Entry | None, view: View) -> _Taken:
+        """Write a step, then do it, if it is still right when it is written."""
         tools, entry = self._tools, step.entry
         refused = tools.hands.refuse(step.act)
         if refused is not None or tools.is_dry:
-            return _Taken(None, refused or Wait(why=Why.STEP_TAKEN, detail=step.detail), is_last=True)
+            return _Taken(None, view, refused or Wait(why=Why.STEP_TAKEN, detail=step.detail), is_last=True)
         if step.blocks_group is not None:
             blocked = {**self._book.body.blocked_groups, entry.group: step.blocks_group}
             self._book.write(replace(self._book.body, blocked_groups=blocked))
             tools.account.group_blocked(entry, step.blocks_group)
-            return _Taken(None, None, is_last=False)
-        before = next((old for old in self._book.body.entries if old.id == entry.id), None)
+            return _Taken(None, view, None, is_last=False)
+        body = self._book.body
         self._book.put(entry)
-        tools.account.stepped(before, entry, step.detail, self._now)
+        if step.act in _DECIDED_TWICE and not entry.would:
+            view = self._looked_at_again(view, before)
+            refused = tools.hands.refuse(step.act)
+            if refused is not None or decide(before, view, self._context(body)) != step:
+                self._book.take_back(body)
+                return _Taken(None, view, refused, is_last=refused is not None)
+        known = next((old for old in body.entries if old.id == entry.id), None)
+        tools.account.stepped(known, entry, step.detail, self._now)
         trouble = tools.hands.do(step.act, entry, view.facts, self._book, self._now)
         if trouble is None and step.act in ON_CLOUD:
             trouble = Wait(why=Why.STEP_TAKEN, detail=step.detail)
-        return _Taken(entry, trouble, is_last=trouble is not None or entry.outcome is not None)
+        if trouble is None and step.act is Act.FENCE:
+            view = self._sights.view(view.node, entry)
+        return _Taken(entry, view, trouble, is_last=trouble is not None or entry.outcome is not None)
 
     def _last(self, step: Step, view: View, trouble: Wait | None) -> Decision | None:
         """Tell how a walk ended with a step."""

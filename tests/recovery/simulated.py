@@ -160,7 +160,10 @@ class SimLedger(_Port):
         self.call("save", act)
 
     def paused(self) -> str | None:
-        return self.world.pause
+        try:
+            return self.call("paused", lambda: self.world.pause)
+        except PortError as error:
+            return f"cannot be read: {error}"
 
     def now(self) -> datetime:
         return self.world.now

@@ -15,12 +15,15 @@ from recovery.policy import Budget, Rules
 from recovery.ports import PortError
 from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL
 from tests.recovery.machines import DMA, HANG, RESET, SLOW, SRAM, SimNode
+from tests.recovery.midway import Change, Midway, nth
 from tests.recovery.world import Killed, Process, World
 
 _ORDER = list(State)
 _RULES = Rules(budget=Budget(max_concurrent=2, storm_nodes=6))
 _STATES = ["InService", "Standby", "Pending", "Terminating:Wait", "Detached", "Warmed:Stopped", "NeverHeardOf"]
 _CALLS = ["read", "fence", "annotate", "lift", "drain", "load", "save", "group_of", "group", "set_unhealthy", "reboot"]
+_MOMENTS = st.sampled_from([f"{when} {call}" for when in ("before", "after") for call in (*_CALLS, "paused")])
+_CHANGES = st.sampled_from(Change)
 # What somebody has to end; and what an entry without a slot may wait for besides.
 _MAY_HOLD = {Why.IDENTITY_MISMATCH, Why.BREAKER_TRIPPED, Why.REPLACEMENT_BLOCKED, Why.NOT_IN_GROUP}
 _MAY_WAIT = _MAY_HOLD | {
@@ -192,6 +195,20 @@ class Fleet(RuleBasedStateMachine):
         except Killed:
             self.processes[self.processes.index(self.leader)] = self.world.process(_RULES)
         self.world.hook = self._hook
+
+    @rule(change=_CHANGES, moment=_MOMENTS, number=st.integers(0, 40), skip=st.integers(0, 4))
+    def change_in_the_middle(self, change: Change, moment: str, number: int, skip: int) -> None:
+        """Something changes in the middle of a pass: nothing more is done that was decided before."""
+        leader, known = self.leader, len(self.world.violations)
+        midway = Midway(self.world, change, self._node(number).name, leader, nth(moment, skip))
+        leader.controller.step()
+        midway.end()
+        assert midway.late == [], midway.late
+        if midway.has_happened:
+            del self.world.violations[known:]  # of the moment that cannot be avoided
+        for process in self.processes:
+            process.lead.held = process.lead.held if leader.lead.held else process is not leader
+        self._tick()
 
     @rule()
     def lose_ledger(self) -> None:
