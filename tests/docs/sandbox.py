@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _COPIED = ("manifests", "docs")
 _HERE = Path(__file__).resolve().parent
 _RUN_SECONDS = 120
-_LOOK_SECONDS = 40.0
+_LOOK_SECONDS = 60.0
 # What only looks may be asked again until it shows what the page says: the world takes its time.
 _LOOKS = re.compile(r"(sudo )?(curl|kubectl (get|describe|logs|events)|chipwarden-recovery (plan|ledger))\b")
 _LOOKS_INSIDE = re.compile(r"kubectl .*exec .* -- (curl|chipwarden-recovery (plan|ledger))\b")

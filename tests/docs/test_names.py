@@ -88,7 +88,7 @@ def _flags() -> set[str]:
         layers.add_flags(other)
         parser._option_string_actions.update(other._option_string_actions)
     commands = {"--output", "--group", "--condition", "--rules", "--device", "--core", "--serial", "--count", "--rate"}
-    of_others = {"--set"}  # helm's, in the page on AWS's chart
+    of_others = {"--set", "--name"}  # helm and eksctl, in words about AWS's guide
     return set(parser._option_string_actions) | commands | of_others
 
 
