@@ -7,17 +7,15 @@ It must not need anything but Python's standard library and Go, so that it runs 
 Run it as ``python tests/kubernetes/build.py``; it prints the folder of the finished programs.
 """
 
-import hashlib
-import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-CACHE = HERE.parent.parent / ".cache" / "kubernetes"
+sys.path.insert(0, str(HERE.parent.parent))
+
+from tests import pins  # noqa: E402 - a script, which first finds the project
 
 # Program name -> Go package. etcd's package would be built as "server".
 PACKAGES = {
@@ -32,15 +30,8 @@ PACKAGES = {
 
 
 def folder() -> Path:
-    """Return where this checkout's programs belong, whether built yet or not.
-
-    The name is a hash of all that decides what is built, so a changed pin never meets an old program.
-    """
-    digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "build.py", "pause/main.go"):
-        content = (HERE / name).read_bytes()
-        digest.update(f"{name} {len(content)}\n".encode() + content)
-    return CACHE / digest.hexdigest()[:16] / "bin"
+    """Return where this checkout's programs belong, whether built yet or not."""
+    return pins.place(HERE, ("go.mod", "go.sum", "build.py", "pause/main.go")) / "bin"
 
 
 def linker_flags() -> str:
@@ -58,25 +49,11 @@ def linker_flags() -> str:
     return " ".join(["-s", "-w", *settings])
 
 
-def build(target: Path) -> None:
-    """Build all programs and put them at `target` in one step, so that a broken build leaves nothing half done."""
-    go = shutil.which("go")
-    if go is None:
-        raise SystemExit("Go is missing: install it from https://go.dev/dl (1.26 or newer) and run `make kubernetes`")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"}
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        built = Path(scratch) / "bin"
-        built.mkdir()
-        command = [go, "build", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags(), "-o", f"{built}/"]
-        subprocess.run([*command, *PACKAGES.values()], cwd=HERE, env=environment, check=True)
-        (built / "server").rename(built / "etcd")
-        try:
-            built.rename(target)
-        except OSError:
-            # Another build of the same pins finished first: its programs are the same.
-            if not is_complete(target):
-                raise
+def build(programs: Path) -> None:
+    """Build all programs into a folder."""
+    command = [pins.go(), "build", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags(), "-o", f"{programs}/"]
+    subprocess.run([*command, *PACKAGES.values()], cwd=HERE, env=pins.ENVIRONMENT, check=True)
+    (programs / "server").rename(programs / "etcd")
 
 
 def is_complete(programs: Path) -> bool:
@@ -84,17 +61,5 @@ def is_complete(programs: Path) -> bool:
     return all((programs / name).is_file() for name in PACKAGES)
 
 
-def main() -> int:
-    """Build unless already built, and print the folder."""
-    target = folder()
-    if not is_complete(target):
-        try:
-            build(target)
-        except subprocess.CalledProcessError as error:
-            return int(error.returncode)
-    sys.stdout.write(f"{target}\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pins.provide(folder(), build, is_complete))
