@@ -10,6 +10,7 @@ Source: botocore 1.44.8, session.py, endpoint.py, credentials.py (read 2026-11-2
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 import time
@@ -26,7 +27,7 @@ from recovery.sending import Sending, bound_connections, current
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from recovery.ports import Permit
 
@@ -114,6 +115,25 @@ class Sdk:
                 self._clients.pop((service, attempts), None)  # it would never look for any again
             raise classify(error, service, operation, sending) from error
 
+    def credentials(self, sending: Sending) -> Any:
+        """Give the credentials of now, for what is no call of a client.
+
+        Args:
+            sending: until when.
+
+        Raises:
+            CloudError: there are none.
+        """
+        try:
+            with sending, self._alone():
+                found = self._session.get_credentials()
+                frozen = None if found is None else found.get_frozen_credentials()
+        except Exception as error:
+            raise classify(error, "credentials", "get", sending) from error
+        if frozen is None:
+            raise CloudError("there are no AWS credentials", outcome="credentials", unsent=True)
+        return frozen
+
     def count(self, operation: str, error: CloudError | None) -> None:
         """Count a call that has ended, or was given up."""
         with self._counting:
@@ -130,16 +150,22 @@ class Sdk:
     def _client(self, service: str, attempts: int) -> Any:
         client = self._clients.get((service, attempts))
         if client is None:
-            if not self._making.acquire(timeout=max(0.0, current().until - time.monotonic())):
-                raise TimeoutError("another thread is still looking for credentials")
-            try:
+            with self._alone():
                 config = Config(retries={"mode": "standard", "total_max_attempts": attempts})
                 client = self._session.create_client(service, region_name=self._region, config=config)
                 client.meta.events.register("before-send", lambda **_: current().signed())
-            finally:
-                self._making.release()
             self._clients[service, attempts] = client
         return client
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Have no other thread look for credentials meanwhile, as the SDK does when it makes a client."""
+        if not self._making.acquire(timeout=max(0.0, current().until - time.monotonic())):
+            raise TimeoutError("another thread is still looking for credentials")
+        try:
+            yield
+        finally:
+            self._making.release()
 
 
 class Rounds:

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from recovery import api
+from recovery.access import Holder, Signer
 from recovery.autoscaling import AutoScaling
 from recovery.cloud import Rounds, Sdk
 from recovery.cloudwatch import CloudWatch
@@ -44,6 +45,7 @@ from runtime.layers import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from recovery.access import Access
     from recovery.ports import Cloud, Fleet, Karpenter, Lead, Nodes, Points
     from recovery.settings import Settings
     from recovery.store import Store
@@ -127,7 +129,7 @@ def _cluster(settings: Settings, counted: Callable[[str, str], None], *, is_dry:
     points = CloudWatch(sdk, _schedule(settings, zeros=True), clock)
     return Parts(
         region=region,
-        fleet=_fleet(settings, DetectorPods(rest, settings.namespace), clock),
+        fleet=_fleet(settings, DetectorPods(rest, settings.namespace), clock, sdk),
         nodes=KubeNodes(rest, drain=Drain(rest, clock), events=events),
         ledger=ledger,
         lead=lease,
@@ -161,7 +163,7 @@ def _alone(settings: Settings, counted: Callable[[str, str], None]) -> Parts:
     )
 
 
-def _fleet(settings: Settings, pods: DetectorPods, clock: Clock) -> Fleet:
+def _fleet(settings: Settings, pods: DetectorPods, clock: Clock, sdk: Sdk) -> Fleet:
     if not settings.prometheus_url:
         return PagesFleet(pods, stale_after=settings.stale_after, clock=clock)
     return PrometheusFleet(
@@ -170,7 +172,15 @@ def _fleet(settings: Settings, pods: DetectorPods, clock: Clock) -> Fleet:
         stale_after=settings.stale_after,
         clock=clock,
         fleet=FleetCount(pods, clock),
+        access=_access(settings, sdk),
+        ca_file=settings.prometheus_ca_file,
     )
+
+
+def _access(settings: Settings, sdk: Sdk) -> Access | None:
+    if settings.prometheus_sigv4_region:
+        return Signer(sdk, settings.prometheus_sigv4_region)
+    return Holder(settings.prometheus_token_file) if settings.prometheus_token_file else None
 
 
 def _sdk(settings: Settings, counted: Callable[[str, str], None], region: str) -> Sdk:

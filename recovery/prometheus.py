@@ -9,7 +9,7 @@ Source: prometheus.io/docs/prometheus/latest/querying/api, instant queries and t
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 import urllib3
@@ -21,6 +21,7 @@ from runtime.answers import AnswerError, pools, read_whole
 from runtime.vocabulary import VERSION
 
 if TYPE_CHECKING:
+    from recovery.access import Access
     from recovery.series import Vector
     from runtime.clock import Clock
     from runtime.durations import Duration
@@ -66,6 +67,8 @@ class PrometheusFleet:
         stale_after: how old a scrape may be, and how far its clock may be from ours.
         clock: the time.
         fleet: how many nodes there should be.
+        access: as whom it is asked; None = as nobody in particular.
+        ca_file: certificates by which it is trusted; "" = the system's.
         whole_seconds: how long one answer may take; all answers of a poll may take three times as long.
     """
 
@@ -77,6 +80,8 @@ class PrometheusFleet:
         stale_after: Duration,
         clock: Clock,
         fleet: Fleet,
+        access: Access | None = None,
+        ca_file: str = "",
         whole_seconds: float = WHOLE_SECONDS,
     ) -> None:
         self._url = url.rstrip("/") + "/api/v1/query"
@@ -84,7 +89,9 @@ class PrometheusFleet:
         self._stale_after = stale_after
         self._clock = clock
         self._fleet = fleet
-        self._http = urllib3.PoolManager(maxsize=1, retries=False)
+        self._access = access
+        self._trusts = f", trusting prometheusCaFile {ca_file}" if ca_file else ""
+        self._http = urllib3.PoolManager(maxsize=1, retries=False, ca_certs=ca_file or None)
         self._http.pool_classes_by_scheme = pools(whole_seconds)
         self._round_seconds = _ROUND * whole_seconds
         self._timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=whole_seconds)
@@ -136,15 +143,18 @@ class PrometheusFleet:
 
     def _query(self, query: str, as_of: float | None) -> Vector:
         parameters = {"query": query} if as_of is None else {"query": query, "time": f"{as_of:.3f}"}
-        text = self._get(f"{self._url}?{urlencode(parameters)}")
+        text = self._get(f"{self._url}?{urlencode(parameters, quote_via=quote, safe='')}")  # as it is signed
         return _decode(text)
 
     def _get(self, url: str) -> bytes:
+        headers = {"Accept": "application/json", "User-Agent": f"chipwarden/{VERSION}"}
+        if self._access is not None:
+            headers |= self._access.headers(url)
         try:
             answer = self._http.request(
                 "GET",
                 url,
-                headers={"Accept": "application/json", "User-Agent": f"chipwarden/{VERSION}"},
+                headers=headers,
                 timeout=self._timeout,
                 redirect=False,
                 preload_content=False,
@@ -153,7 +163,7 @@ class PrometheusFleet:
         except AnswerError as error:
             raise UnusableError(str(error)) from error
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise UnusableError(f"{type(error).__name__}: {str(error)[:_LONGEST_SHOWN]}") from error
+            raise UnusableError(f"{type(error).__name__}: {str(error)[:_LONGEST_SHOWN]}{self._trusts}") from error
         if status != _OK:
             raise UnusableError(f"status {status}: {text[:_LONGEST_SHOWN].decode('utf-8', 'replace')}")
         return text

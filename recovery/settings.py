@@ -66,6 +66,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             about='label matchers added to each query, such as cluster="a"',
         ),
     ] = ""
+    prometheus_token_file: Annotated[
+        str,
+        layer(
+            env="CHIPWARDEN_PROMETHEUS_TOKEN_FILE",
+            flag="--prometheus-token-file",
+            about="a file with a bearer token, read for each request; default: none is sent",
+        ),
+    ] = ""
+    prometheus_ca_file: Annotated[
+        str,
+        layer(
+            env="CHIPWARDEN_PROMETHEUS_CA_FILE",
+            flag="--prometheus-ca-file",
+            about="a file with the certificates that an https server is trusted by; default: the system's",
+        ),
+    ] = ""
+    prometheus_sigv4_region: Annotated[
+        str,
+        layer(
+            env="CHIPWARDEN_PROMETHEUS_SIGV4_REGION",
+            flag="--prometheus-sigv4-region",
+            about="sign requests for Amazon Managed Service for Prometheus in this Region; default: not signed",
+        ),
+    ] = ""
     detector_url: Annotated[
         str,
         layer(env="CHIPWARDEN_DETECTOR_URL", flag="--detector-url", about="the detector's page, stand-alone"),
@@ -160,10 +184,32 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             )
         if not _REGION.fullmatch(self.region):
             raise ValueError(f"region: {self.region!r} is none (allowed: a name such as us-west-2)")
+        if not _REGION.fullmatch(self.prometheus_sigv4_region):
+            raise ValueError(f"prometheusSigv4Region: {self.prometheus_sigv4_region!r} is none (such as us-west-2)")
         if self.prometheus_url:
             _check_url("prometheusUrl", self.prometheus_url, ("http", "https"))
+        self._check_access()
         _check_url("detectorUrl", self.detector_url, ("http",))
         refuse_impossible(self.policies)
+
+    def _check_access(self) -> None:
+        """Refuse what would not be used, or only by mistake: whoever sets it believes that he is protected.
+
+        Raises:
+            ValueError: see `__post_init__`.
+        """
+        chosen = {
+            "prometheusTokenFile": self.prometheus_token_file,
+            "prometheusCaFile": self.prometheus_ca_file,
+            "prometheusSigv4Region": self.prometheus_sigv4_region,
+        }
+        unused = [key for key, value in chosen.items() if value and not self.prometheus_url]
+        if unused:
+            raise ValueError(f"{unused[0]}: of no use without prometheusUrl (allowed: set both)")
+        if self.prometheus_token_file and self.prometheus_sigv4_region:
+            raise ValueError("prometheusTokenFile: a request is either signed or has a token (allowed: one of both)")
+        if self.prometheus_ca_file and not self.prometheus_url.startswith("https:"):
+            raise ValueError("prometheusCaFile: of no use without https (allowed: a prometheusUrl with https)")
 
 
 def _attribute(key: str) -> str:
@@ -171,14 +217,16 @@ def _attribute(key: str) -> str:
 
 
 def _check_url(key: str, url: str, schemes: tuple[str, ...]) -> None:
+    if "@" in url:  # it may be a password: not shown
+        raise ValueError(f"{key}: names and passwords in an address are not taken (allowed: prometheusTokenFile)")
     try:
         parts = urlsplit(url)
         fine = bool(parts.scheme in schemes and parts.hostname and parts.port != 0)
     except ValueError:  # a port that is none
         fine = False
-    if not fine or parts.username is not None or parts.query or parts.fragment or not url.isascii() or " " in url:
+    if not fine or parts.query or parts.fragment or not url.isascii() or " " in url:
         allowed = " or ".join(f"{scheme}://HOST:PORT/PATH" for scheme in schemes)
-        raise ValueError(f"{key}: {url!r} is no such address (allowed: {allowed}, without a password or a query)")
+        raise ValueError(f"{key}: {url!r} is no such address (allowed: {allowed}, without a query)")
 
 
 LAYERS: Final = Layers(Settings)

@@ -28,6 +28,7 @@ with warnings.catch_warnings():
 
 KINDS = ("irsa", "pod-identity")
 POLICIES = ("policy.json", "reboot.json", "force-terminate.json")
+OF_PROMETHEUS = "managed-prometheus.json"
 # What the guide of AWS Neuron publishes, its placeholders filled in.
 # Source: awsdocs-neuron.readthedocs-hosted.com/en/latest/containers/tutorials/
 # k8s-neuron-problem-detector-and-recovery-irsa.html (read 2026-11-29).
@@ -56,12 +57,12 @@ OF_THE_GUIDE: dict[str, Any] = {
 
 
 def findings(policy: str) -> list[str]:
-    text = policy.replace("ACCOUNT_ID", "123456789012")
+    text = policy.replace("ACCOUNT_ID", "123456789012").replace("WORKSPACE_ID", "ws-0123456789abcdef0")
     return [finding.issue for finding in analyze_policy_string(text).findings]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, OF_PROMETHEUS])
 def test_parliament_finds_nothing_in_a_policy(kind: str, name: str) -> None:
     assert findings((FOLDER / kind / name).read_text()) == []
 
@@ -70,7 +71,7 @@ def test_parliament_finds_the_group_arn_that_the_guide_gives_to_a_describe_call(
     assert "RESOURCE_MISMATCH" in findings(json.dumps(OF_THE_GUIDE))
 
 
-@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("name", [*POLICIES, OF_PROMETHEUS])
 def test_the_policies_of_both_kinds_differ_in_how_the_cluster_is_named_only(name: str) -> None:
     text = (FOLDER / "pod-identity" / name).read_text()
 
@@ -94,6 +95,7 @@ def test_whatever_changes_anything_is_held_to_the_cluster_or_the_namespace(kind:
 def test_each_optional_call_is_a_file_of_its_own() -> None:
     assert actions("reboot.json") == {"ec2:RebootInstances"}
     assert actions("force-terminate.json") == {"autoscaling:TerminateInstanceInAutoScalingGroup"}
+    assert actions(OF_PROMETHEUS) == {"aps:QueryMetrics"}
 
 
 def test_what_is_called_is_what_is_allowed(aws: Aws, cloud: AutoScaling, hasty_sdk: Sdk, clock: SteppedClock) -> None:
@@ -167,5 +169,5 @@ def test_the_guide_tells_of_every_file_and_every_action() -> None:
     for kind in KINDS:
         for path in (FOLDER / kind).iterdir():
             assert path.name in text
-    for action in actions(*POLICIES):
+    for action in actions(*POLICIES, OF_PROMETHEUS):
         assert action in text

@@ -18,7 +18,9 @@ from recovery.series import queries
 from tests.recovery.detector_page import RULES
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Iterable, Iterator
+    from email.message import Message
     from typing import Self
 
 _Element = tuple[dict[str, str], float]
@@ -57,16 +59,23 @@ class PrometheusApi:
     Args:
         nodes: what it has, by the label `node`; may be changed at any time.
         selector: what recovery is expected to add to its queries.
+        context: for TLS; None = plain HTTP.
+
+    Attributes:
+        allows: tells by a request's address and headers whether it is answered, else with 401.
     """
 
-    def __init__(self, nodes: dict[str, Scraped], *, selector: str = "") -> None:
+    def __init__(self, nodes: dict[str, Scraped], *, selector: str = "", context: ssl.SSLContext | None = None) -> None:
         self.nodes = nodes
         self.asked: list[str] = []
         self.tamper: Callable[[str, dict[str, Any]], dict[str, Any]] = lambda _name, answer: answer
         self.clock: Callable[[], float] = time.time
         self._names = {query: name for name, query in queries(selector)._asdict().items()}
+        self.allows: Callable[[str, Message], bool] = lambda _path, _headers: True
         self._server = _Quiet(("127.0.0.1", 0), self._handler())
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+        self.url = f"http{'s' if context else ''}://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
@@ -99,6 +108,11 @@ class PrometheusApi:
             wbufsize = -1  # one packet: else each answer waits for an acknowledgement
 
             def do_GET(self) -> None:
+                if not api.allows(self.path, self.headers):
+                    self.send_response(401)
+                    self.send_header("Content-Length", "0")
+                    self.end_headers()
+                    return
                 (query,) = parse_qs(urlsplit(self.path).query)["query"]
                 answer = api.answer(query)
                 body = json.dumps(answer).encode()

@@ -109,8 +109,25 @@ def test_the_random_wait_is_for_machines_that_stand_alone() -> None:
         (["--poll", "5"], "flag --poll.*'5' is not a duration"),
         (["--region", "us_west_2"], "region: 'us_west_2' is none .allowed: a name such as us-west-2"),
         (["--prometheus-url", "prometheus:9090"], "prometheusUrl.*allowed: http://HOST:PORT/PATH or https://"),
-        (["--prometheus-url", "http://me:secret@prometheus"], "prometheusUrl.*without a password"),
+        (["--prometheus-url", "http://me:secret@prometheus"], "prometheusUrl.*names and passwords"),
         (["--prometheus-url", "http://prometheus/?x=1"], "prometheusUrl"),
+        (["--prometheus-token-file", "/t"], "prometheusTokenFile: of no use without prometheusUrl"),
+        (["--prometheus-url", "http://p", "--prometheus-ca-file", "/c"], "prometheusCaFile: of no use without https"),
+        (
+            [
+                "--prometheus-url",
+                "https://p",
+                "--prometheus-token-file",
+                "/t",
+                "--prometheus-sigv4-region",
+                "us-west-2",
+            ],
+            "prometheusTokenFile: .*allowed: one of both",
+        ),
+        (
+            ["--prometheus-url", "https://p", "--prometheus-sigv4-region", "us_west_2"],
+            "prometheusSigv4Region: 'us_west",
+        ),
         (["--prometheus-url", "http://prometheus:port"], "prometheusUrl"),
         (["--detector-url", "https://127.0.0.1/metrics"], "detectorUrl.*allowed: http://HOST:PORT/PATH,"),
         (["--detector-url", "http:///metrics"], "detectorUrl"),
@@ -123,6 +140,13 @@ def test_the_random_wait_is_for_machines_that_stand_alone() -> None:
 def test_an_impossible_flag_is_refused_with_what_is_allowed(arguments: list[str], words: str) -> None:
     with pytest.raises(SettingsError, match=words):
         resolve(*arguments)
+
+
+@pytest.mark.parametrize("url", ["http://me:secret@p", "http://secret@p:9090/x", "http://p/secret@x", "secret@"])
+def test_a_password_in_an_address_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(SettingsError, match="names and passwords in an address are not taken") as caught:
+        resolve("--prometheus-url", url)
+    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("selector", ["", 'cluster="a"', ' cluster = "a" , env =~ "p.*\\"x" ', 'a!="b",c!~"d"'])
