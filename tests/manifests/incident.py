@@ -64,13 +64,18 @@ class Watched:
         folder.mkdir()
         self.device = folder / "kmsg"
         self.plug()
-        self.rig = Rig(folder, path=self.device)
-        self.rig.board.instance = node.instance
         self.node = node
         self.is_reachable = True
+        self._folder = folder
+        self._enabled: bool | None = None
+        self.boots(now)
+
+    def boots(self, now: datetime) -> None:
+        """Start its detector anew, as after a reboot of its node: what a reboot ends is over."""
+        self.rig = Rig(self._folder, path=self.device)
+        self.rig.board.instance = self.node.instance
         self.rig.clock.seconds += (now - self.rig.clock.now()).total_seconds()
         self._sequence = 0
-        self._enabled: bool | None = None
         self._pages: DetectorPages | None = None
 
     def plug(self) -> None:
@@ -199,17 +204,10 @@ class Incident:
         self.watched[name].fails(code, latency_seconds)
         self.world.break_node(name, reason)
 
-    def clear(self, index: int) -> None:
-        """Have an operator end a node's faults."""
-        name = self.names[index]
-        rig = self.watched[name].rig
-
-        def clear(now: datetime) -> None:
-            rig.health.clear("all", now)
-
-        rig.agent.post(clear)
-        rig.agent.step()
-        self.world.heal(name)
+    def reboot(self, index: int) -> None:
+        """Have an operator reboot a node."""
+        self.at(index).boots(self.world.now)
+        self.world.heal(self.names[index])
 
     def at(self, index: int) -> Watched:
         """Give the detector of one of the first nodes."""
@@ -236,9 +234,9 @@ def one_chip_dies_and_the_others_hang(incident: Incident) -> None:
         incident.fail(index, "HANG_ON_COLLECTIVES", HANG, 0.012)
 
 
-def the_job_is_ended(incident: Incident) -> None:
+def the_nodes_are_rebooted(incident: Incident) -> None:
     for index in _HANGING:
-        incident.clear(index)
+        incident.reboot(index)
 
 
 def two_of_a_group_fail(incident: Incident) -> None:
@@ -284,7 +282,7 @@ def a_storm_begins(incident: Incident) -> None:
 _HANGING = (*range(3), *range(4, 12))
 SCRIPT: dict[int, Callable[[Incident], object]] = {  # by second
     600: one_chip_dies_and_the_others_hang,
-    1200: the_job_is_ended,
+    1200: the_nodes_are_rebooted,
     1500: capacity("We currently do not have sufficient trn1.32xlarge capacity"),
     1530: two_of_a_group_fail,
     **dict.fromkeys(range(1800, 2100, EVERY_SECONDS), Incident.throttle),

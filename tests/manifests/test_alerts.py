@@ -13,11 +13,13 @@ import yaml
 
 from tests.kubernetes.binaries import program
 from tests.manifests.exposed import TARGET_LABELS, exposed
+from tests.manifests.incident import END, START
 from tests.manifests.promql import asked
 from tools.prometheus_rule import TARGET, prometheus_rule
 
 if TYPE_CHECKING:
     from tests.manifests.incident import Incident
+    from tests.manifests.prometheus import Prometheus
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _FOLDER = _REPOSITORY / "manifests" / "prometheus"
@@ -118,6 +120,26 @@ def test_each_alert_asks_for_metrics_and_labels_that_are_there(incident: Inciden
     unknown = {name: labels - known[name] - TARGET_LABELS for name, labels in wanted.metrics.items()}
     assert not any(unknown.values()), unknown
     assert wanted.labels <= TARGET_LABELS.union(*(known[name] for name in wanted.metrics))
+
+
+@pytest.mark.real
+def test_rules_are_answered_on_a_real_server_and_see_what_happened_in_the_incident(history: Prometheus) -> None:
+    """Not how long it lasted: that is for promtool. Here labels of real pages meet, and no join may fail."""
+    seen = {rule["alert"] for rule in _RULES if history.over(rule["expr"], START.timestamp(), END, 60)}
+    assert seen == {
+        "ChipwardenNodeBroken",
+        "ChipwardenNodeStillBroken",
+        "ChipwardenNodesSuspect",
+        "ChipwardenDetectorDown",
+        "ChipwardenDetectorBlind",
+        "ChipwardenRecordsLost",
+        "ChipwardenApiRequestsRefused",
+        "ChipwardenNodesBlind",
+        "ChipwardenRecoveryBlocked",
+        "ChipwardenBreakerTripped",
+        "ChipwardenReplacementBlocked",
+        "ChipwardenRecoveryPaused",
+    }
 
 
 @pytest.mark.pure
