@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from tests.aws.surroundings import Aws
 
 
-KNOWN = {"AWS_REGION", "ENABLE_RECOVERY", "CHIPWARDEN_KUBERNETES", "CHIPWARDEN_LISTEN"}  # capitals that are names
+# Capitals that are names; and what only those fill in who use that file.
+KNOWN = {"WORKSPACE_ID", "AWS_REGION", "ENABLE_RECOVERY", "CHIPWARDEN_KUBERNETES", "CHIPWARDEN_LISTEN"}
 TASK = REPOSITORY / "manifests" / "ecs" / "task-definition.json"
 
 
