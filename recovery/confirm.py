@@ -14,6 +14,8 @@ import msgspec
 from runtime.vocabulary import Action, FaultClass, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from recovery.model import FaultSeen, NodeFacts, Seen
     from recovery.policy import Rules
     from recovery.watch import Watch
@@ -58,14 +60,36 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         fault: the one that counts; None unless unconfirmed, faulty or in disagreement.
+        confirmed: all that are, the one that counts first.
         detail: one sentence.
         until: when it may be known otherwise; None = that depends on somebody.
     """
 
     health: Health
     fault: Fault | None = None
+    confirmed: tuple[Fault, ...] = ()
     detail: str = ""
     until: datetime | None = None
+
+
+def chosen(judgement: Judgement, tripped: Container[str]) -> Fault | None:
+    """Choose the fault that something is done about: the first of which the breaker has not tripped.
+
+    A reboot is no choice beside a replacement that is stopped: it does not end that fault, and when it has failed twice
+    the machine would be replaced all the same.
+
+    Args:
+        judgement: what is known of the node.
+        tripped: reasons whose breakers have tripped.
+
+    Returns:
+        None = there is no fault; one of a tripped breaker = all have.
+    """
+    first = judgement.fault
+    free = next((fault for fault in judgement.confirmed if fault.reason not in tripped), first)
+    if first is None or free is None or (first.action is Action.REPLACE and free.action is Action.REBOOT):
+        return first
+    return free
 
 
 def faults_of(seen: Seen, rules: Rules, watch: Watch, now: datetime) -> list[Fault]:
@@ -149,7 +173,7 @@ def judge(seen: Seen, facts: NodeFacts, *, type_held: str, rules: Rules, watch: 
     both = agreeing(faults, facts)
     confirmed = [fault for fault in both if _is_confirmed(seen.node, fault, watch, now)]
     if confirmed:
-        return Judgement(health=Health.FAULTY, fault=confirmed[0])
+        return Judgement(health=Health.FAULTY, fault=confirmed[0], confirmed=tuple(confirmed))
     soonest = min(both, key=lambda fault: fault.confirmed_at)
     return Judgement(
         health=Health.UNCONFIRMED,

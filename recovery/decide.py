@@ -5,28 +5,26 @@ Deciding twice is deciding once: nothing here remembers. Every refusal says who 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from recovery import entries
 from recovery.admission import Case, admit, begin
-from recovery.confirm import Health
+from recovery.confirm import Health, chosen
 from recovery.decision import Why
 from recovery.guard import doubts_identity, guard, identity, is_enabled, is_opted_out, refused_by_operator
 from recovery.model import State
 from recovery.moves import Step, Wait
 from recovery.remediators import other_remediator
 from recovery.sequence import advance
-from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL
+from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL, Action
 
 if TYPE_CHECKING:
+    from recovery.confirm import Judgement
     from recovery.model import Entry, NodeFacts
     from recovery.moves import Context, Move, View
     from recovery.standing import Found
-
-
-_UNREAD: Final = Wait(why=Why.API_UNKNOWN, detail="the Node was not read")
 
 
 def decide(entry: Entry | None, view: View, ctx: Context) -> Move:
@@ -44,18 +42,28 @@ def decide(entry: Entry | None, view: View, ctx: Context) -> Move:
     kept = guard(entry, view, ctx)
     if kept is not None:
         return kept
-    facts, fault = view.facts, view.judgement.fault
-    unready = _unready(view, ctx)
-    if unready is not None or facts is None or fault is None:
-        return unready or _UNREAD
-    return admit(entry, Case(view.node, facts, fault, entry.instance), view.found, ctx)
+    case = _case(view, entry.instance, ctx)
+    return case if isinstance(case, Wait) else _exhausted(case, ctx) or admit(entry, case, view.found, ctx)
 
 
-def _unready(view: View, ctx: Context) -> Wait | None:
-    """Tell what keeps a fault from being acted on as far as itself goes."""
-    judgement = view.judgement
-    if judgement.health is Health.FAULTY:
+def _case(view: View, instance: str | None, ctx: Context) -> Case | Wait:
+    """Make the case that a node is, or tell what keeps its fault from being acted on as far as itself goes."""
+    facts, fault = view.facts, chosen(view.judgement, ctx.body.tripped)
+    if view.judgement.health is not Health.FAULTY:
+        return _unready(view.judgement, ctx)
+    if facts is None or fault is None:
+        return Wait(why=Why.API_UNKNOWN, detail="the Node was not read")
+    return Case(view.node, facts, fault, instance or identity(facts) or "")
+
+
+def _exhausted(case: Case, ctx: Context) -> Wait | None:
+    """Tell whether all that may be done about a fault has been done in vain."""
+    if case.action(ctx) is not Action.NONE:
         return None
+    return Wait(why=Why.NO_ACTION, detail=f"two reboots have not helped, and {case.fault.reason} never replaces")
+
+
+def _unready(judgement: Judgement, ctx: Context) -> Wait:
     blocked = judgement.health is Health.DISAGREE and judgement.until is not None and ctx.now >= judgement.until
     whys = {
         Health.UNCONFIRMED: Why.CONFIRMING,
@@ -71,14 +79,12 @@ def _candidate(view: View, ctx: Context) -> Move:
     """Begin with a node, or say why not."""
     if view.unread is not None:
         return Wait(why=Why.API_UNKNOWN, detail=view.unread)
-    facts, fault = view.facts, view.judgement.fault
-    unready = _unready(view, ctx)
-    if unready is not None or facts is None or fault is None:
-        return unready or _UNREAD
-    refusal = _left_alone(view, facts, ctx) or refused_by_operator(fault.reason, ctx)
+    case = _case(view, None, ctx)
+    if isinstance(case, Wait):
+        return case
+    refusal = _left_alone(view, case.facts, ctx) or refused_by_operator(case.fault.reason, ctx) or _exhausted(case, ctx)
     if refusal is not None:
         return refusal
-    case = Case(view.node, facts, fault, identity(facts) or "")
     return begin(case, view.found, ctx) if is_enabled(view.seen, ctx.rules) else _would(case, view.found, ctx)
 
 

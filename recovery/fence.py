@@ -40,11 +40,10 @@ def to_fence(node: NodeFacts, entry: Entry) -> tuple[Patch, tuple[str, ...]]:
     """
     before = _added_before(node)
     place = _place(node)
-    is_held_up = node.annotations.get(SCALE_DOWN_ANNOTATION) == _TRUE
     added = {
         CORDON: not node.unschedulable or CORDON in before,
         TAINT: True,  # nobody else uses the key
-        SCALE_DOWN_DISABLED: not is_held_up or SCALE_DOWN_DISABLED in before,
+        SCALE_DOWN_DISABLED: not is_scale_down_disabled(node) or SCALE_DOWN_DISABLED in before,
     }
     ours = tuple(part for part, is_ours in added.items() if is_ours)
     wanted = {SCALE_DOWN_ANNOTATION: _TRUE, RECOVERY_ANNOTATION: copy_of(msgspec.structs.replace(entry, added=ours))}
@@ -65,7 +64,7 @@ def to_lift(node: NodeFacts, added: tuple[str, ...]) -> Patch:
     if TAINT in added and place is not None:
         spec["taints"] = [*node.taints[:place], *node.taints[place + 1 :]]
     annotations: dict[str, str | None] = {}
-    if SCALE_DOWN_DISABLED in added and node.annotations.get(SCALE_DOWN_ANNOTATION) == _TRUE:
+    if SCALE_DOWN_DISABLED in added and is_scale_down_disabled(node):
         annotations[SCALE_DOWN_ANNOTATION] = None
     if RECOVERY_ANNOTATION in node.annotations:
         annotations[RECOVERY_ANNOTATION] = None
@@ -75,6 +74,11 @@ def to_lift(node: NodeFacts, added: tuple[str, ...]) -> Patch:
 def is_fenced(node: NodeFacts) -> bool:
     """Tell whether a Node carries our taint or a copy of an entry."""
     return RECOVERY_ANNOTATION in node.annotations or _place(node) is not None
+
+
+def is_scale_down_disabled(node: NodeFacts) -> bool:
+    """Tell whether the cluster autoscaler leaves a Node alone; any other value than true is as none."""
+    return node.annotations.get(SCALE_DOWN_ANNOTATION) == _TRUE
 
 
 def copy_of(entry: Entry) -> str:

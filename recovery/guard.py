@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from recovery import entries
-from recovery.confirm import Health, action_of, is_condition_true, is_unexplained, stands
+from recovery.confirm import Health, action_of, chosen, is_condition_true, is_unexplained, stands
 from recovery.decision import Why
+from recovery.fence import is_scale_down_disabled
 from recovery.model import CORDON, SCALE_DOWN_DISABLED, TAINT, Outcome, State
 from recovery.moves import Act, Step, Wait
 from recovery.remediators import other_remediator
@@ -20,7 +21,6 @@ from recovery.storm import is_young, serial_of
 from runtime.vocabulary import (
     RECOVERY_DISABLED,
     RECOVERY_LABEL,
-    SCALE_DOWN_ANNOTATION,
     UNHEALTHY_TAINT,
     Action,
     FaultClass,
@@ -75,7 +75,7 @@ def missing_of_fence(facts: NodeFacts) -> tuple[str, ...]:
     parts = {
         CORDON: facts.unschedulable,
         TAINT: is_tainted(facts),
-        SCALE_DOWN_DISABLED: SCALE_DOWN_ANNOTATION in facts.annotations,
+        SCALE_DOWN_DISABLED: is_scale_down_disabled(facts),
     }
     return tuple(part for part, is_there in parts.items() if not is_there)
 
@@ -100,7 +100,16 @@ def guard(entry: Entry, view: View, ctx: Context) -> Step | Wait | None:
         move = _unwanted(entry, view, view.facts, ctx)
     elif not entries.holds_slot(entry):
         move = _superseded(entry, ctx.now, "the Node is gone", is_fence_there=False)
-    return move or refused_by_operator(entry.reason, ctx) or _sight(entry, view, ctx) or _fence(entry, view, ctx)
+    refused = move or refused_by_operator(_reason_now(entry, view, ctx), ctx)
+    return refused or _sight(entry, view, ctx) or _fence(entry, view, ctx)
+
+
+def _reason_now(entry: Entry, view: View, ctx: Context) -> str:
+    """Tell what the next step is taken for: a slot is given for what is known then."""
+    if entries.holds_slot(entry) or view.judgement.health is not Health.FAULTY:
+        return entry.reason
+    fault = chosen(view.judgement, ctx.body.tripped)
+    return entry.reason if fault is None else fault.reason
 
 
 def _unwanted(entry: Entry, view: View, facts: NodeFacts, ctx: Context) -> Step | None:
@@ -147,7 +156,7 @@ def _healed(entry: Entry, view: View, facts: NodeFacts, ctx: Context) -> Step | 
 
 def _begun_anew(entry: Entry, view: View, facts: NodeFacts, ctx: Context, what: str) -> Step | None:
     """Go back to the fence for another fault that would be fenced at once: no pod may land there in between."""
-    fault = view.judgement.fault
+    fault = chosen(view.judgement, ctx.body.tripped)
     if view.judgement.health is not Health.FAULTY or fault is None:
         return None
     if fault.fault_class not in FENCED_AT_ONCE or fault.reason in ctx.body.tripped:
@@ -195,7 +204,7 @@ def _sight(entry: Entry, view: View, ctx: Context) -> Step | Wait | None:
     """Hold what cannot be seen; what holds a slot needs only the Node's condition, and is not waited for for ever."""
     facts, judgement = view.facts, view.judgement
     if facts is not None and (doubt := doubts_identity(facts, view.seen)) is not None:
-        return doubt
+        return _unconfirmed(entry, doubt, ctx.now) if entries.holds_slot(entry) else doubt
     if _is_confirmed(entry, view):
         return _sees_again(entry, ctx.now)
     is_blind = view.seen is None or facts is None
@@ -238,4 +247,5 @@ def _fence(entry: Entry, view: View, ctx: Context) -> Step | None:
     if view.facts is None or entries.is_followed_only(entry) or is_tainted(view.facts):
         return None
     added = tuple(sorted({*entry.added, *missing_of_fence(view.facts)}))
-    return Step(entry=replace(entry, added=added, updated_at=ctx.now), act=Act.FENCE, detail="the fence is not there")
+    known = entry if set(added) == set(entry.added) else replace(entry, added=added, updated_at=ctx.now)
+    return Step(entry=known, act=Act.FENCE, detail="the fence is not there")

@@ -202,15 +202,18 @@ class Walk:
             tools.account.group_blocked(entry, step.blocks_group)
             return _Taken(None, view, None, is_last=False)
         body = self._book.body
-        self._book.put(entry)
+        known = next((old for old in body.entries if old.id == entry.id), None)
+        is_new = entry != known  # a fence that is put up once more was written down before
+        if is_new:
+            self._book.put(entry)
         if step.act in _DECIDED_TWICE and not entry.would:
             view = self._looked_at_again(view, before)
             refused = tools.hands.refuse(step.act)
             if refused is not None or decide(before, view, self._context(body)) != step:
                 self._book.take_back(body)
                 return _Taken(None, view, refused, is_last=refused is not None)
-        known = next((old for old in body.entries if old.id == entry.id), None)
-        tools.account.stepped(known, entry, step.detail, self._now)
+        if is_new:
+            tools.account.stepped(known, entry, step.detail, self._now)
         trouble = tools.hands.do(step.act, entry, view.facts, self._book, self._now)
         if trouble is None and step.act in ON_CLOUD:
             trouble = Wait(why=Why.STEP_TAKEN, detail=step.detail)

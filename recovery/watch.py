@@ -49,6 +49,8 @@ class Watch:
     def _forget_faults(self, name: str) -> None:
         node = self._nodes.get(name)
         if node is not None:
+            if node.first_seen:
+                node.disagree_since = None  # that was about a metric; a condition alone begins to disagree now
             node.first_seen.clear()
             node.agreed.clear()
 

@@ -135,6 +135,17 @@ def test_a_node_that_is_gone_and_a_fault_that_has_ended_are_forgotten() -> None:
         assert watch.first_seen("n1", DMA, T0 + _MINUTE) == T0 + _MINUTE
 
 
+def test_a_disagreement_about_a_metric_ends_with_it_and_one_about_a_condition_alone_goes_on() -> None:
+    watch = Watch()
+    watch.look(sighting(seen(faults=(gauge(),))), T0)
+    watch.compare("n1", agree=[], disagree=True, now=T0)
+    watch.look(sighting(seen()), T0 + _MINUTE)
+    assert watch.disagree_since("n1") is None
+    watch.compare("n1", agree=[], disagree=True, now=T0 + _MINUTE)
+    watch.look(sighting(seen()), T0 + 2 * _MINUTE)
+    assert watch.disagree_since("n1") == T0 + _MINUTE
+
+
 def test_a_disagreement_lasts_from_its_first_poll_to_its_last() -> None:
     watch = Watch()
     assert watch.disagree_since("n1") is None

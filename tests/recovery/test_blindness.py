@@ -70,6 +70,35 @@ def test_a_node_that_nothing_confirms_after_admission_is_stalled_after_15_minute
     assert not node.is_tainted
 
 
+def test_a_slot_is_not_held_for_ever_by_a_node_that_no_longer_says_whose_it_is() -> None:
+    world, names, process = fleet(16)
+    world.occupy(names[0])
+    world.break_node(names[0], SRAM)
+    world.run(process, 30)
+    node = world.nodes[names[0]]
+    node.instance, node.version = None, node.version + 1
+    world.run(process, 600)
+    assert process.why(names[0]) == Why.INSTANCE_UNKNOWN
+    assert world.outcomes() == [None]
+    world.run(process, 310)
+    assert world.outcomes() == [Outcome.STALLED]
+    assert node.is_tainted
+    assert world.acts() == []
+
+
+def test_a_new_disagreement_is_given_its_60_s_though_there_was_one_before() -> None:
+    world, names, process = fleet()
+    world.break_node(names[0])
+    world.nodes[names[0]].condition = "False"
+    world.run(process, 3)
+    world.heal(names[0])
+    world.run(process, 3600)
+    world.break_node(names[0])
+    world.nodes[names[0]].condition = "False"
+    world.run(process, 50)
+    assert world.told("Disagree") == []
+
+
 def test_sight_that_comes_back_in_time_stops_the_clock() -> None:
     world, names, process = fleet()
     node = world.nodes[names[0]]

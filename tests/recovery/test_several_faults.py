@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from recovery.confirm import Health, Judgement
+from recovery.confirm import Fault, Health, Judgement
 from recovery.decision import Why
 from recovery.model import FaultSeen, LedgerBody, Outcome, State
 from recovery.moves import Act, View, Wait
@@ -25,6 +25,7 @@ from tests.recovery.cases import (
     seen,
     stepped,
     view,
+    waits,
 )
 from tests.recovery.machines import DMA, RESET, SLOW, SRAM, T0, TYPE
 from tests.recovery.world import World, fleet
@@ -101,6 +102,65 @@ def test_a_fault_that_is_to_be_left_alone_now_releases_its_entry_though_another_
     ctx = context(rules=Rules(policies={DMA: Policy(action=Action.NONE)}))
     assert outcome(decided(entry(State.DRAINED), left_with(SLOW, DMA), ctx)) == (Outcome.RELEASED, Act.LIFT)
     assert stepped(decided(entry(State.DRAINED), left_with(SRAM, DMA), ctx)).entry.reason == SRAM
+
+
+# Breakers.
+
+
+_POISONED = fault(reason=SRAM, fault_class=FaultClass.POISONED)
+_REBOOT = fault(reason=RESET, action=Action.REBOOT)
+_TRIPPED = context(body=LedgerBody(tripped={SRAM: T0}))
+
+
+@pytest.mark.parametrize(
+    ("confirmed", "reason"),
+    [
+        ((_POISONED, fault()), DMA),
+        ((fault(), _POISONED), DMA),
+        ((_POISONED,), None),
+        ((_POISONED, _REBOOT), None),
+        ((_POISONED, _REBOOT, fault()), None),
+        ((_REBOOT,), RESET),
+    ],
+)
+def test_what_is_acted_on_is_the_first_fault_whose_breaker_has_not_tripped_but_no_reboot_instead_of_a_replacement(
+    confirmed: tuple[Fault, ...], reason: str | None
+) -> None:
+    judgement = Judgement(health=Health.FAULTY, fault=confirmed[0], confirmed=confirmed)
+    gauges = tuple(gauge(each.reason) for each in confirmed)
+    for held in (None, *(entry(reason=each.reason) for each in confirmed)):
+        node = facts(fenced=held is not None)
+        move = decided(held, view(facts=node, seen=seen(faults=gauges), judgement=judgement), _TRIPPED)
+        if reason is None:
+            assert waits(move) == (Why.BREAKER_TRIPPED, True)
+        else:
+            expected = State.FENCED if held is None else State.ADMITTED
+            assert (stepped(move).entry.reason, stepped(move).entry.state) == (reason, expected)
+
+
+def test_a_node_with_a_fault_of_a_storm_and_one_of_its_own_is_replaced_for_its_own() -> None:
+    for fenced_first in (False, True):
+        world = World()
+        for number in range(6):
+            world.add_group(f"g{number}", 40)
+        process = world.process()
+        names = sorted(world.nodes)
+        if fenced_first:
+            world.break_node(names[0], DMA)
+            world.run(process, 3)
+        for name in names[:60]:
+            world.break_node(name, SRAM)
+        world.run(process, 5)
+        if not fenced_first:
+            world.break_node(names[0], DMA)
+        instance = world.nodes[names[0]].instance
+        world.run(process, 100)
+        assert world.acts() == [("mark", instance)]
+        assert [(each.reason, each.outcome) for each in world.entries()] == [(DMA, Outcome.REPLACED)]
+        assert world.violations == []
+
+
+# Many steps.
 
 
 @pytest.mark.parametrize("left", [RESET, SLOW])
