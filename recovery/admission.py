@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     def action(self, ctx: Context) -> Action:
         """Tell what is to be done now: reboots may have failed before."""
-        return action_now(self.fault.action, ctx.body, self.instance, ctx.now)
+        return action_now(self.fault, ctx.body, self.instance, ctx.now)
 
 
 def begin(case: Case, found: Found | None, ctx: Context) -> Move:
@@ -51,6 +51,8 @@ def begin(case: Case, found: Found | None, ctx: Context) -> Move:
     if found is None:
         return Need.GROUP
     full = refuses_more_entries(ctx.body) or refuses_fence(ctx.body, found, case.node, ctx.rules.budget)
+    if full is not None and (final := _in_no_group(None, case, found, ctx)) is not None:
+        return final
     detail = f"{fault.fault_class}: {fault.reason} since {fault.started:%H:%M:%SZ}"
     fenced = Step(entry=_new_entry(case, found, ctx), act=Act.FENCE, detail=detail)
     return _recurs(None, case, found, ctx) or _blocked(full) or fenced
@@ -102,10 +104,10 @@ def _recurs(entry: Entry | None, case: Case, found: Found, ctx: Context) -> Step
 
 
 def _group_named(entry: Entry | None, found: Found, ctx: Context) -> Step | None:
-    """Write a group down that was not known when the node was fenced."""
-    if entry is None or entry.group or not found.name:
+    """Write down a group that was not known when the node was fenced, or that it did not belong to then."""
+    if entry is None or found.name in (None, entry.group) or (found.unknown is not None and entry.group):
         return None
-    return Step(entry=replace(entry, group=found.name, updated_at=ctx.now), detail=f"it belongs to {found.name}")
+    return Step(entry=replace(entry, group=found.name or "", updated_at=ctx.now), detail=f"it belongs to {found.name}")
 
 
 def _group_keeps(entry: Entry | None, case: Case, found: Found, ctx: Context) -> Step | Wait | None:
@@ -114,13 +116,22 @@ def _group_keeps(entry: Entry | None, case: Case, found: Found, ctx: Context) ->
     placed = stand(found, case.instance, action=action, respects_protection=budget.respect_scale_in_protection)
     if placed.standing in (Standing.WAIT, Standing.BLOCKED):
         return refused(placed)
-    if placed.standing is Standing.ABSENT and action is not Action.REBOOT:
-        final = entry or replace(_new_entry(case, found, ctx), added=())
-        return Step(entry=entries.close(final, Outcome.REFUSED, ctx.now), detail=placed.detail)
+    final = _in_no_group(entry, case, found, ctx)
+    if final is not None:
+        return final
     refusal = refuses_in(ctx.body, found, case.instance, budget)
     if refusal is None and entry is None:
         refusal = refuses_fence(ctx.body, found, case.node, budget)
     return _blocked(refusal)
+
+
+def _in_no_group(entry: Entry | None, case: Case, found: Found, ctx: Context) -> Step | None:
+    """Refuse for good what nobody would replace; a reboot needs no group."""
+    if not found.absent or case.action(ctx) is Action.REBOOT:
+        return None
+    held = entry or replace(_new_entry(case, found, ctx), state=State.OBSERVED, fenced_at=None, added=())
+    detail = f"{case.instance} is in no Auto Scaling group"
+    return Step(entry=entries.close(held, Outcome.REFUSED, ctx.now), detail=detail)
 
 
 def _turn(fault: Fault, found: Found, ctx: Context) -> Wait | Need | None:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 FINAL: Final = frozenset({Outcome.REPLACED, Outcome.GONE, Outcome.RETAINED, Outcome.REFUSED})
 # Outcomes after which the fence is lifted at once. After the others it stays while the node is faulty.
 LIFTED_AT_ONCE: Final = frozenset({Outcome.CLEARED, Outcome.RELEASED, Outcome.REBOOTED})
-# Outcomes after which the machine itself has gone, with whatever was on its Node.
-_TAKEN_AWAY: Final = frozenset({Outcome.REPLACED, Outcome.GONE})
+# Outcomes after which a fence is no part of its group: the machine has gone, or was in none.
+_OF_NO_GROUP: Final = frozenset({Outcome.REPLACED, Outcome.GONE, Outcome.REFUSED})
 _HOLDS_NO_SLOT: Final = frozenset({State.OBSERVED, State.FENCED})
 _FOLLOWED_ONLY: Final = frozenset({State.TERMINATING, State.REBOOTING, State.GONE, State.RETURNED, State.REPLACED})
 
@@ -40,11 +40,6 @@ def holds_slot(entry: Entry) -> bool:
 def is_followed_only(entry: Entry) -> bool:
     """Tell whether the machine was given to others: it cannot be undone any more."""
     return entry.state in _FOLLOWED_ONLY
-
-
-def open_of(body: LedgerBody, node: str) -> Entry | None:
-    """Find a node's open entry; there is never more than one."""
-    return next((entry for entry in body.entries if entry.node == node and is_open(entry)), None)
 
 
 def would_of(body: LedgerBody, node: str, reason: str) -> Entry | None:
@@ -78,7 +73,7 @@ def fenced_in(body: LedgerBody, group: str) -> frozenset[str]:
 def _is_fence_there(entry: Entry) -> bool:
     if entry.outcome is None:
         return True
-    return bool(entry.added) and entry.outcome not in LIFTED_AT_ONCE | _TAKEN_AWAY
+    return bool(entry.added) and entry.outcome not in LIFTED_AT_ONCE | _OF_NO_GROUP
 
 
 def put(body: LedgerBody, entry: Entry) -> LedgerBody:
@@ -120,6 +115,22 @@ def new_id(body: LedgerBody, instance: str, now: datetime) -> str:
 def enter(entry: Entry, state: State, now: datetime, **changes: Any) -> Entry:
     """Bring an entry into a state."""
     return replace(entry, state=state, entered_at=now, updated_at=now, **changes)
+
+
+def give_away(
+    entry: Entry, members: Iterable[str], now: datetime, *, called_at: datetime | None, **changes: Any
+) -> Entry:
+    """Bring an entry to `terminating`, and remember whom the group has now, to know the newcomer.
+
+    Args:
+        entry: open.
+        members: of the group.
+        now: the time.
+        called_at: when the call that replaces is made; None = somebody else has it replaced.
+        changes: what else is known.
+    """
+    known = replace(entry, terminating_at=now, members=tuple(sorted({*members, entry.instance})), **changes)
+    return enter(known, State.TERMINATING, now, called_at=called_at, accepted=False, kind=None)
 
 
 def close(entry: Entry, outcome: Outcome, now: datetime, **changes: Any) -> Entry:

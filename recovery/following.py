@@ -187,8 +187,11 @@ def _replaced(entry: Entry, found: Found, ctx: Context) -> Move:
         closed = entries.close(entry, Outcome.REPLACED, ctx.now, replacement=newcomers[0], kind=None)
         return Step(entry=closed, detail=f"{newcomers[0]} is in service")
     if found.group is not None and _serving(found.group) >= found.group.desired:
-        closed = entries.close(entry, Outcome.REPLACED, ctx.now, kind=None)
-        return Step(entry=closed, detail=f"{found.group.name} has its {found.group.desired} instances in service")
+        closed = entries.close(entry, Outcome.GONE, ctx.now, kind=None)
+        return Step(entry=closed, detail=f"{found.group.name} has its {found.group.desired} instances without it")
+    if not entry.members and (entry.terminating_at is None or is_overdue(entry, ctx.rules, ctx.now)):
+        closed = entries.close(entry, Outcome.GONE, ctx.now, kind=None)
+        return Step(entry=closed, detail=f"nobody knows any more which instance of {entry.group} is new")
     return _waiting(entry, found, ctx, f"no new instance in {entry.group} yet")
 
 

@@ -56,10 +56,10 @@ def hindrance(entry: Entry, found: Found) -> tuple[Kind, str]:
     member = member_of(group, entry.instance)
     if member is not None and is_marked(member) and is_in_service(member):
         return Kind.LAUNCH_FIRST_NO_SPARE, words or f"{group.name} launches first, and nothing new is in service"
-    if words:
+    if words or group.activities_unread is None:
         return _by_words(words), words
-    unread = group.activities_unread
-    return Kind.OTHER, "" if unread is None else f"scaling activities could not be read: {unread}"
+    known = next((kind for kind, _ in _WORDS if kind == entry.kind), Kind.OTHER)  # nothing says that it is another now
+    return known, f"scaling activities could not be read: {group.activities_unread}"
 
 
 def _waiting_for_hook(entry: Entry, group: Group) -> Member | None:

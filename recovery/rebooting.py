@@ -1,7 +1,8 @@
 """The way of a reboot: the boot id proves it, Ready and the condition tell whether it helped. Pure.
 
-RebootInstances is not idempotent, a second call is a second reboot: it is made once, and what its answer was does not
-matter. A machine that its group replaces meanwhile is a success, too.
+RebootInstances is not idempotent, a second call is a second reboot: it is made once. Whether it was made is known from
+its answer or the boot id; what was perhaps never made is not held against the machine. One that its group replaces
+meanwhile is a success, too.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from recovery.decision import Why
 from recovery.guard import identity
 from recovery.model import Outcome, State
 from recovery.moves import Act, Need, Step, Wait
-from recovery.standing import Standing, is_unlisted, stand
+from recovery.policy import NEVER_REPLACES
+from recovery.standing import Standing, is_unlisted, present, stand
 from runtime.vocabulary import Action, Status
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from recovery.confirm import Fault
     from recovery.model import Entry, LedgerBody, NodeFacts
     from recovery.moves import Context, Move, View
 
@@ -28,8 +31,12 @@ _FAILURES: Final = 2
 _FAILURES_WITHIN: Final = timedelta(hours=24)
 
 
-def action_now(action: Action, body: LedgerBody, instance: str, now: datetime) -> Action:
-    """Tell what is to be done when reboots have failed before: after two in 24 h the machine is replaced."""
+def action_now(fault: Fault, body: LedgerBody, instance: str, now: datetime) -> Action:
+    """Tell what is to be done when reboots have failed before: after two in 24 h the machine is replaced.
+
+    What is never replaced is left to people then.
+    """
+    action = fault.action
     if action is not Action.REBOOT:
         return action
     failed = sum(
@@ -37,7 +44,9 @@ def action_now(action: Action, body: LedgerBody, instance: str, now: datetime) -
         for entry in body.entries
         if entry.instance == instance and entry.ended_at is not None and now - entry.ended_at < _FAILURES_WITHIN
     )
-    return Action.REPLACE if failed >= _FAILURES else action
+    if failed < _FAILURES:
+        return action
+    return Action.NONE if fault.reason == NEVER_REPLACES else Action.REPLACE
 
 
 def follow_reboot(entry: Entry, view: View, ctx: Context) -> Move:
@@ -58,8 +67,13 @@ def _awaited(entry: Entry, view: View, until: datetime, ctx: Context) -> Step | 
         return Wait(why=Why.REBOOTING, detail=_seen(entry, view), until=until)
     if view.unread is not None:
         return Wait(why=Why.API_UNKNOWN, detail=view.unread)
-    failed = entries.close(entry, Outcome.FAILED, ctx.now, reboots_failed=1)
+    failed = entries.close(entry, Outcome.FAILED, ctx.now, reboots_failed=int(_was_made(entry, view)))
     return Step(entry=failed, detail=f"not back within {REBOOT_LIMIT.seconds // 60} min: {_seen(entry, view)}")
+
+
+def _was_made(entry: Entry, view: View) -> bool:
+    """Tell whether the machine was rebooted: the call was accepted, or what its answer was the boot id has changed."""
+    return entry.accepted or (view.facts is not None and view.facts.boot != entry.boot)
 
 
 def _replaced(entry: Entry, view: View, ctx: Context) -> Step | Need | None:
@@ -71,7 +85,9 @@ def _replaced(entry: Entry, view: View, ctx: Context) -> Step | Need | None:
     was_in_group = found.group is not None or view.is_gone  # what was never in one is just not back
     if placed.standing is not Standing.DOING and not (was_in_group and is_unlisted(found, entry.instance)):
         return None
-    going = entries.enter(entry, State.TERMINATING, ctx.now, terminating_at=ctx.now, called_at=None)
+    members = entry.members or present(found)
+    made = int(_was_made(entry, view))
+    going = entries.give_away(entry, members, ctx.now, called_at=None, reboots_failed=made)
     return Step(entry=going, detail="its group replaces it")
 
 

@@ -6,7 +6,7 @@ for with the entry to write first, and taking it again after a crash does no har
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from recovery.following import follow
 from recovery.guard import guard
 from recovery.model import Outcome, State, Way
 from recovery.moves import CALL_AGAIN, Act, Need, Step, Wait
-from recovery.standing import Standing, is_unlisted, stand
+from recovery.standing import Standing, is_unlisted, present, stand
 from runtime.vocabulary import Action
 
 if TYPE_CHECKING:
@@ -102,15 +102,27 @@ def _give_away(entry: Entry, view: View, ctx: Context) -> Move:
         return Wait(why=Why.CLOUD_UNKNOWN, detail=detail, until=until, blocked=True, unmade=True)
     if view.found is None:
         return Need.GROUP
-    placed = _stand(entry, view.found, ctx)
+    return _moved(entry, view.found, ctx) or _as_it_stands(entry, view, view.found, ctx)
+
+
+def _moved(entry: Entry, found: Found, ctx: Context) -> Step | None:
+    """Go back to the fence if the machine belongs to another group now: that one's budget has not been asked."""
+    if found.unknown is not None or found.name in (None, entry.group):
+        return None
+    moved = entries.enter(replace(entry, group=found.name or ""), State.FENCED, ctx.now)
+    return Step(entry=moved, detail=f"it belongs to {found.name} now")
+
+
+def _as_it_stands(entry: Entry, view: View, found: Found, ctx: Context) -> Move:
+    placed = _stand(entry, found, ctx)
     if placed.standing is Standing.DOING:
-        return _followed(entry, view.found, ctx, f"already being done: {placed.detail}")
+        return _followed(entry, found, ctx, f"already being done: {placed.detail}")
     if placed.standing is Standing.ABSENT and entry.action is not Action.REBOOT:
         return Step(entry=entries.close(entry, Outcome.REFUSED, ctx.now), detail=placed.detail)
     if placed.standing not in (Standing.GO, Standing.ABSENT):
         return refused(placed)
-    is_fresh = view.found.at == ctx.now
-    return _handed_over(entry, view, view.found, ctx, placed.detail) if is_fresh else Need.GROUP_NOW
+    is_fresh = found.at == ctx.now
+    return _handed_over(entry, view, found, ctx, placed.detail) if is_fresh else Need.GROUP_NOW
 
 
 def refused(placed: Stand) -> Wait:
@@ -126,22 +138,21 @@ def _stand(entry: Entry, found: Found, ctx: Context) -> Stand:
 
 
 def _handed_over(entry: Entry, view: View, found: Found, ctx: Context, said: str) -> Step:
-    """Make the call that replaces or reboots, the time of it written first so that a crash cannot make two."""
+    """Make the call that replaces or reboots, the time of it written first so that a crash cannot make two.
+
+    Whom the group has is remembered for a reboot, too: when it turns out that the group replaces the machine instead,
+    the newcomer is there already.
+    """
     if entry.action is Action.REBOOT:
         boot = None if view.facts is None else view.facts.boot
-        rebooting = entries.enter(entry, State.REBOOTING, ctx.now, boot=boot, called_at=ctx.now, kind=None)
+        known = replace(entry, boot=boot, members=tuple(sorted({*present(found), entry.instance})), way=found.way)
+        rebooting = entries.enter(known, State.REBOOTING, ctx.now, called_at=ctx.now, accepted=False, kind=None)
         return Step(entry=rebooting, act=Act.REBOOT, detail=said or f"reboot of {entry.instance}")
-    going = _terminating(entry, found, ctx.now, called_at=ctx.now)
+    going = entries.give_away(entry, present(found), ctx.now, called_at=ctx.now, way=found.way)
     act = Act.RELEASE_CLAIM if found.way is Way.KARPENTER else Act.MARK
     return Step(entry=going, act=act, detail=said or f"replacement of {entry.instance} in {entry.group}")
 
 
 def _followed(entry: Entry, found: Found, ctx: Context, detail: str) -> Step:
-    return Step(entry=_terminating(entry, found, ctx.now, called_at=None), detail=detail)
-
-
-def _terminating(entry: Entry, found: Found, now: datetime, *, called_at: datetime | None) -> Entry:
-    """Remember whom the group has now, to know the newcomer."""
-    members = found.running if found.group is None else {member.instance for member in found.group.members}
-    known = replace(entry, terminating_at=now, members=tuple(sorted({*members, entry.instance})), way=found.way)
-    return entries.enter(known, State.TERMINATING, now, called_at=called_at, accepted=False, kind=None)
+    going = entries.give_away(entry, present(found), ctx.now, called_at=None, way=found.way)
+    return Step(entry=going, detail=detail)

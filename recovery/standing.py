@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         denied: the action that permissions lack; then `unknown` is set too.
         running: narrow mode: running instances with the group's tag.
         ended: narrow mode: the instance is terminated; Karpenter: its NodeClaim is gone.
-        size: how many instances the group should have; None = not known.
+        size: how many instances the group should have, at most those that it has; None = not known.
     """
 
     way: Way
@@ -106,6 +106,11 @@ def stand(found: Found, instance: str, *, action: Action, respects_protection: b
 def member_of(group: Group, instance: str) -> Member | None:
     """Find an instance in a group's list; None = it is not there."""
     return next((member for member in group.members if member.instance == instance), None)
+
+
+def present(found: Found) -> frozenset[str]:
+    """List whom a group has."""
+    return found.running if found.group is None else frozenset(member.instance for member in found.group.members)
 
 
 def is_unlisted(found: Found, instance: str) -> bool:

@@ -31,7 +31,7 @@ from tests.recovery.cases import (
     view,
     waits,
 )
-from tests.recovery.machines import DMA, SLOW, SRAM, T0
+from tests.recovery.machines import DMA, HANG, SLOW, SRAM, T0
 
 _SOON = T0 + timedelta(seconds=5)
 _DEGRADED = faulty(reason=SLOW, fault_class=FaultClass.DEGRADED)
@@ -256,8 +256,20 @@ def test_an_instance_in_no_group_is_refused_with_or_without_a_fence() -> None:
     assert step.entry.added == entry().added
     light = stepped(decided(None, fresh(found=nowhere, judgement=_DEGRADED), context()))
     assert (light.entry.outcome, light.entry.added) == (Outcome.REFUSED, ())
+    assert (light.entry.state, light.entry.fenced_at) == (State.OBSERVED, None)
     reboot = view(found=nowhere, judgement=faulty(action=Action.REBOOT))
     assert stepped(decided(entry(group=""), reboot, context())).entry.state is State.ADMITTED
+
+
+def test_where_no_more_may_be_fenced_an_instance_in_no_group_is_refused_all_the_same() -> None:
+    nowhere = found(name=None, group=None, size=None, absent=True)
+    waiting = context(other(1, State.FENCED, group=""))
+    refused = stepped(decided(None, fresh(found=nowhere), waiting))
+    assert (refused.entry.outcome, refused.entry.state, refused.act) == (Outcome.REFUSED, State.OBSERVED, Act.NONE)
+    reboot = fresh(found=nowhere, judgement=faulty(action=Action.REBOOT))
+    assert waits(decided(None, reboot, waiting)) == (Why.MAX_UNHEALTHY_PERCENT, True)
+    ended = context(other(1, State.FENCED, group="", outcome=Outcome.REFUSED))
+    assert stepped(decided(None, fresh(found=nowhere), ended)).act is Act.FENCE
 
 
 def test_two_failed_reboots_within_a_day_make_a_replacement() -> None:
@@ -269,6 +281,10 @@ def test_two_failed_reboots_within_a_day_make_a_replacement() -> None:
     for hours, expected in (((1, 2), Action.REPLACE), ((1, 25), Action.REBOOT), ((1,), Action.REBOOT)):
         ctx = context(*(failed(number, hour) for number, hour in enumerate(hours)))
         assert stepped(decided(entry(), looked, ctx)).entry.action is expected
+    hanging = faulty(reason=HANG, fault_class=FaultClass.SUSPECT, action=Action.REBOOT)
+    ctx = context(failed(0, 1), failed(1, 2))
+    for held, looked in ((None, fresh(judgement=hanging)), (entry(), view(judgement=hanging))):
+        assert waits(decided(held, looked, ctx)) == (Why.NO_ACTION, False)
 
 
 def test_stand_alone_a_random_time_is_waited_for() -> None:

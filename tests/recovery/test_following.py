@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from recovery.confirm import Health, Judgement
 from recovery.decision import Kind, Why
@@ -113,9 +114,13 @@ def test_a_replacement_that_takes_too_long_gets_its_kind_once() -> None:
     assert (move.entry.kind, move.entry.outcome) == (Kind.CAPACITY, None)
     assert waits(decided(move.entry, view(found=answer))) == (Why.REPLACEMENT_BLOCKED, True)
     unread = found(group(desired=20, members=old.members, activities_unread="throttled"))
-    changed = stepped(decided(move.entry, view(found=unread)))
-    assert changed.entry.kind == Kind.OTHER
-    assert "throttled" in changed.detail
+    assert waits(decided(move.entry, view(found=unread))) == (Why.REPLACEMENT_BLOCKED, True)
+    for kind in (None, Kind.SUSPENDED):
+        changed = stepped(decided(replace(move.entry, kind=kind), view(found=unread)))
+        assert changed.entry.kind == Kind.OTHER
+        assert "throttled" in changed.detail
+    nothing = found(group(desired=20, members=old.members))
+    assert stepped(decided(move.entry, view(found=nothing))).entry.kind == Kind.OTHER
     early = given_away(State.GONE, terminating_at=None)
     waiting = decided(early, view(found=answer))
     assert isinstance(waiting, Wait)
@@ -169,13 +174,18 @@ def test_a_reboot_is_over_when_a_new_boot_is_ready_and_its_condition_false() -> 
 def test_a_reboot_that_does_not_come_back_fails_after_15_minutes_unless_its_group_replaces_it() -> None:
     held = given_away(State.REBOOTING, action=Action.REBOOT, boot="b1", entered_at=T0 - timedelta(minutes=15))
     assert decided(held, view(found=None)) is Need.FOLLOW
-    move = stepped(decided(held, view(found=found())))
-    assert (move.entry.outcome, move.entry.reboots_failed, move.act) == (Outcome.FAILED, 1, Act.NONE)
+    for accepted, boot, failed in ((True, "b1", 1), (False, "b2", 1), (False, "b1", 0)):
+        looked = view(found=found(), facts=facts(fenced=True, boot=boot))
+        move = stepped(decided(replace(held, accepted=accepted), looked))
+        assert (move.entry.outcome, move.entry.reboots_failed, move.act) == (Outcome.FAILED, failed, Act.NONE)
     assert waits(decided(held, view(unread="no answer", facts=None)))[0] is Why.API_UNKNOWN
     for answer in (found(group(member("Terminating"))), found(group(desired=0))):
         going = decided(held, view(found=answer))
         assert isinstance(going, Step)
         assert (going.entry.state, going.entry.outcome) == (State.TERMINATING, None)
+        assert (going.entry.members, going.entry.reboots_failed) == (held.members, 1)
+    rebuilt = stepped(decided(replace(held, members=()), view(found=found(group(member("Terminating"))))))
+    assert len(rebuilt.entry.members) == 20
     nowhere = found(group=None, absent=True)
     assert outcome(decided(held, view(found=nowhere))) == (Outcome.FAILED, Act.NONE)
     gone = stepped(decided(held, view(found=nowhere, facts=None, is_gone=True)))
@@ -305,8 +315,25 @@ def test_a_repeated_call_waits_for_the_group_as_the_first_did(state: str, expect
     assert waits(decided(given_away(), view(found=found(group(member(state)))))) == expected
 
 
-@pytest.mark.parametrize(("desired", "replaced"), [(18, True), (19, True), (20, False)])
-def test_a_group_with_all_that_it_wants_in_service_has_replaced(desired: int, replaced: bool) -> None:
+@pytest.mark.parametrize(("desired", "closes"), [(18, True), (19, True), (20, False)])
+def test_a_group_that_has_all_it_wants_without_a_newcomer_has_replaced_nothing_but_is_done(
+    desired: int, closes: bool
+) -> None:
     others = tuple(each for each in group().members if each.instance != I1)
     smaller = found(Group(name="g", desired=desired, members=others))
-    assert isinstance(decided(given_away(State.GONE), view(found=smaller)), Step) is replaced
+    move = decided(given_away(State.GONE), view(found=smaller))
+    assert getattr(getattr(move, "entry", None), "outcome", None) is (Outcome.GONE if closes else None)
+
+
+@pytest.mark.parametrize("way", [Way.AUTOSCALING, Way.NARROW])
+@pytest.mark.parametrize(("minutes", "closes"), [(19, False), (20, True), (None, True)])
+def test_where_nobody_knows_whom_the_group_had_it_is_closed_after_the_time_limit(
+    way: Way, minutes: int | None, closes: bool
+) -> None:
+    since = None if minutes is None else T0 - timedelta(minutes=minutes)
+    held = given_away(State.GONE, members=(), way=way, terminating_at=since)
+    running = frozenset({I2, "i-new"})
+    short = found(group(member("Standby"), desired=20))
+    answer = found(way=way, group=None, running=running) if way is Way.NARROW else short
+    move = decided(held, view(found=answer))
+    assert getattr(getattr(move, "entry", None), "outcome", None) is (Outcome.GONE if closes else None)

@@ -129,8 +129,7 @@ def test_an_entry_takes_the_place_of_the_one_with_its_id_and_what_would_be_done_
     changed = entries.put(after, entry(State.ADMITTED))
     assert [held.state for held in changed.entries] == [State.TERMINATING, State.ADMITTED]
     assert len(entries.put(body, other(3, would=True, node="n1")).entries) == 3
-    assert entries.open_of(after, "n1") == entry()
-    assert entries.open_of(body, "n1") is None
+    assert [held for held in after.entries if held.node == "n1"] == [entry()]
 
 
 # Why a replacement does not come.

@@ -8,8 +8,11 @@ import pytest
 
 from recovery.decision import Kind, Why
 from recovery.model import Outcome, State, Way
+from recovery.policy import Policy, Rules
 from recovery.ports import PortError
-from tests.recovery.machines import RESET
+from runtime.durations import Duration
+from runtime.vocabulary import Action
+from tests.recovery.machines import HANG, RESET
 from tests.recovery.world import World, fleet
 
 if TYPE_CHECKING:
@@ -164,3 +167,50 @@ def test_an_instance_that_is_unhealthy_for_a_moment_is_rebooted_all_the_same(sus
     assert world.acts() == [("reboot", instance)]
     world.run(process, 120)
     assert world.outcomes() == [Outcome.REBOOTED]
+
+
+@pytest.mark.parametrize("case", ["no answer", "lease not fresh"])
+def test_a_reboot_that_may_never_have_been_made_does_not_lead_to_a_replacement(case: str) -> None:
+    world, names, process = fleet(16)
+    world.break_node(names[0], RESET)
+    if case == "no answer":
+        world.refuse({"reboot": PortError("EndpointConnectionError")})
+    else:
+
+        def hook(_call: str, _when: str) -> None:
+            process.lead.fresh = [each.state for each in world.entries()][-1:] != [State.REBOOTING]
+
+        world.hook = hook
+    world.run(process, 2900)
+    assert world.acts() == []
+    assert sum(each.reboots_failed for each in world.entries()) == 0
+
+
+def test_a_hanging_node_is_rebooted_twice_if_a_policy_says_so_and_never_replaced() -> None:
+    rules = Rules(policies={HANG: Policy(action=Action.REBOOT, confirm_for=Duration(10))})
+    world, names, process = fleet(16, rules)
+    world.nodes[names[0]].reboot_helps = False
+    world.break_node(names[0], HANG)
+    world.run(process, 3600)
+    assert [act for act, _ in world.acts()] == ["reboot", "reboot"]
+    assert world.outcomes() == [Outcome.FAILED, Outcome.FAILED]
+    decision = process.decision(names[0])
+    assert decision is not None
+    assert (decision.why, decision.decision) == (Why.NO_ACTION, "none")
+    assert "never replaces" in decision.detail
+    world.advance(24 * 3600)
+    world.run(process, 60)
+    assert [act for act, _ in world.acts()] == ["reboot", "reboot", "reboot"]
+
+
+def test_a_machine_replaced_during_its_reboot_is_closed_though_another_is_out() -> None:
+    world, names, process = fleet(16)
+    group = world.groups["g"]
+    group.replaces = world.nodes[names[0]].reboot_helps = False
+    world.break_node(names[0], RESET)
+    world.run(process, 40)
+    group.members[world.nodes[names[5]].instance or ""].state = "Standby"
+    world.remove(group, world.nodes[names[0]].instance or "")
+    new = world.launch("g")
+    world.run(process, 60)
+    assert [(each.outcome, each.replacement) for each in world.entries()] == [(Outcome.REPLACED, new)]

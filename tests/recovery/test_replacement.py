@@ -98,7 +98,7 @@ def test_what_somebody_else_has_replaced_already_is_closed_by_the_number_of_thos
     world.run(process, 30)
     world.remove(group, instance)
     world.run(process, 10)
-    assert world.outcomes() == [Outcome.REPLACED]
+    assert world.outcomes() == [Outcome.GONE]
 
 
 def test_two_entries_of_a_group_need_two_newcomers() -> None:
@@ -224,7 +224,7 @@ def test_a_group_made_smaller_meanwhile_needs_no_replacement() -> None:
     world.run(process, 60)
     world.groups["g"].desired = 9
     world.run(process, 10)
-    assert world.outcomes() == [Outcome.REPLACED]
+    assert world.outcomes() == [Outcome.GONE]
 
 
 def test_the_next_node_of_a_group_is_admitted_when_the_first_is_replaced() -> None:

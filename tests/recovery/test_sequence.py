@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from recovery.confirm import Health, Judgement
 from recovery.decision import Why
@@ -39,6 +40,7 @@ _BEFORE = [State.FENCED, State.ADMITTED, State.NOTIFIED, State.DRAINED]
 _HOLDING = _BEFORE[1:]
 _AFTER = [State.TERMINATING, State.GONE, State.REBOOTING]
 _AGO = T0 - timedelta(minutes=30)
+_REBOOT = faulty(action=Action.REBOOT)
 
 
 # Before the machine is given away.
@@ -70,13 +72,29 @@ def test_what_is_no_longer_wanted_is_undone_at_once_also_while_paused(
     [
         (view(), context(paused="x"), Why.PAUSED),
         (view(), context(body=LedgerBody(tripped={DMA: T0})), Why.BREAKER_TRIPPED),
-        (view(facts=facts(fenced=True, provider_instance=I2)), context(), Why.IDENTITY_MISMATCH),
-        (view(facts=facts(fenced=True, instance=None)), context(), Why.INSTANCE_UNKNOWN),
-        (view(seen=seen(instance=I2)), context(), Why.IDENTITY_MISMATCH),
     ],
 )
 def test_what_may_be_wanted_again_is_held_where_it_is(state: State, looked: View, ctx: Context, why: Why) -> None:
     assert waits(decided(entry(state), looked, ctx)) == (why, True)
+
+
+@pytest.mark.parametrize("state", _BEFORE)
+@pytest.mark.parametrize(
+    ("looked", "why"),
+    [
+        (view(facts=facts(fenced=True, provider_instance=I2)), Why.IDENTITY_MISMATCH),
+        (view(facts=facts(fenced=True, instance=None)), Why.INSTANCE_UNKNOWN),
+        (view(seen=seen(instance=I2)), Why.IDENTITY_MISMATCH),
+    ],
+)
+def test_a_machine_in_doubt_is_held_and_keeps_a_slot_for_15_minutes(state: State, looked: View, why: Why) -> None:
+    held = entry(state) if state is State.FENCED else entry(state, blind_at=T0)
+    assert waits(decided(held, looked)) == (why, True)
+    if state is State.FENCED:
+        return
+    assert stepped(decided(entry(state), looked)).entry.blind_at == T0
+    over = stepped(decided(held, looked, context(now=T0 + timedelta(minutes=15))))
+    assert (over.entry.outcome, over.act, over.entry.added) == (Outcome.STALLED, Act.NONE, held.added)
 
 
 @pytest.mark.parametrize("state", [*_AFTER[:2], State.REBOOTING])
@@ -247,3 +265,21 @@ def test_a_reboot_is_written_down_with_the_boot_it_ends() -> None:
     graver = stepped(decided(held, view(judgement=faulty(reason=SRAM, fault_class=FaultClass.POISONED))))
     assert (graver.entry.action, graver.entry.reason, graver.act) == (Action.REPLACE, SRAM, Act.NONE)
     assert isinstance(decided(held, view(seen=None, judgement=BLIND)), Step)
+
+
+def test_whom_the_group_has_before_a_reboot_is_remembered_and_it_counts_as_made_when_that_is_known() -> None:
+    step = stepped(decided(entry(State.DRAINED, action=Action.REBOOT, accepted=True), view(judgement=_REBOOT)))
+    assert len(step.entry.members) == 20
+    assert step.entry.accepted is False
+
+
+@pytest.mark.parametrize("action", [Action.REPLACE, Action.REBOOT])
+def test_a_machine_that_belongs_to_another_group_now_asks_for_a_slot_of_that_one(action: Action) -> None:
+    other_group = found(replace(group(), name="h"))
+    step = stepped(decided(entry(State.DRAINED, action=action), view(found=other_group, judgement=_REBOOT)))
+    assert (step.entry.group, step.entry.state, step.act) == ("h", State.FENCED, Act.NONE)
+    unsure = found(group=None, unknown="h does not list it, so far", name="h")
+    assert waits(decided(entry(State.DRAINED), view(found=unsure))) == (Why.CLOUD_UNKNOWN, True)
+    assert waits(decided(entry(), view(found=unsure))) == (Why.CLOUD_UNKNOWN, True)
+    named = stepped(decided(entry(), view(found=other_group)))
+    assert (named.entry.group, named.entry.state) == ("h", State.FENCED)
