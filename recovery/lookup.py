@@ -83,9 +83,11 @@ class Lookup:
         if kept is not None:
             return kept
         if self._narrow.is_on(self._now):
-            found = self._narrow.find(instance, self._now)
+            found = self._narrow.find(instance, facts.nodegroup, self._now)
         else:
             found = self._described(instance, facts.nodegroup, fresh=fresh)
+            if self._narrow.is_on(self._now):  # as was just found out, for the first time or again
+                found = self._narrow.find(instance, facts.nodegroup, self._now)
         if found.group is None:
             self._answers[instance] = found
         return found
@@ -108,7 +110,10 @@ class Lookup:
         elif entry.way is Way.NARROW or self._narrow.is_on(self._now):
             found = self._narrow.follow(entry.instance, entry.group, self._now)
         else:
-            return self._followed(entry.group, fresh=fresh, failed_since=failed_since)
+            found = self._followed(entry.group, fresh=fresh, failed_since=failed_since)
+            if not self._narrow.is_on(self._now):
+                return found
+            found = self._narrow.follow(entry.instance, entry.group, self._now)
         self._answers[entry.instance] = found
         return found
 
@@ -179,7 +184,8 @@ class Lookup:
         elif failed_since is not None:
             _, failed, unread = self._reasons[name]
             group = replace(group, failed_activity=failed, activities_unread=unread)
-        found = Found(way=Way.AUTOSCALING, at=self._now, name=name, group=group, size=group.desired)
+        size = min(group.desired, len(group.members))  # with weights the desired capacity counts no machines
+        found = Found(way=Way.AUTOSCALING, at=self._now, name=name, group=group, size=size)
         self._groups[name] = found
         return found
 

@@ -40,6 +40,7 @@ class Narrow:
         self._check = check
         self._denied: dict[str, datetime] = {}  # since when, by action
         self._since: datetime | None = None
+        self._is_said = False
         self._absence = Absence()
 
     def is_on(self, now: datetime) -> bool:
@@ -55,14 +56,26 @@ class Narrow:
         first = self._denied.setdefault(action, now)
         if now - first >= _ROUNDS_APART and self._since is None:
             self._since = now
-            _LOG.warning("narrow mode: one node at a time, by tags of EC2", lacks=action)
+            if not self._is_said:
+                _LOG.warning("narrow mode: one node at a time, by tags of EC2", lacks=action)
+            self._is_said = True
 
     def allowed(self, action: str) -> None:
         """Take in that a call was not denied."""
         self._denied.pop(action, None)
+        if self._is_said and not self._denied:
+            self._is_said = False
+            _LOG.info("groups can be described again")
 
-    def find(self, instance: str, now: datetime) -> Found:
-        """Find an instance's group by its tag. Never raises: what failed is unknown."""
+    def find(self, instance: str, nodegroup: str | None, now: datetime) -> Found:
+        """Find an instance's group by its tag. Never raises: what failed is unknown.
+
+        Args:
+            instance: its id.
+            nodegroup: the managed node group that its Node belongs to; None = none. Then it is in no group if no tag
+                says so, else that is only not known.
+            now: the time.
+        """
         try:
             self._check()
             name = self._cloud.group_by_tag(instance)
@@ -71,6 +84,9 @@ class Narrow:
                 return self._read(instance, name, now)
         except PortError as error:
             return _unknown(None, now, error)
+        if nodegroup is not None:
+            detail = f"{instance} has no tag of an Auto Scaling group, though its Node belongs to {nodegroup}"
+            return Found(way=Way.NARROW, at=now, unknown=detail)
         if self._absence.is_final(instance, now):
             return Found(way=Way.NARROW, at=now, absent=True)
         return Found(way=Way.NARROW, at=now, unknown=f"{instance} has no tag of an Auto Scaling group, so far")
