@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
+from detector.model import ClearRequest
 from detector.rulefiles import load_all
 from detector.rules import RulesError
 from detector.run import run
@@ -221,7 +222,7 @@ def _clear(arguments: argparse.Namespace) -> int:
         allowed = f"active: {', '.join(active)}" if active else "nothing is active"
         print(f"{NAME}: {arguments.reason}: there is no such fault in {file.path} ({allowed})", file=sys.stderr)
         return EXIT_NOT_DONE
-    file.leave_clear_request(arguments.reason)
+    file.leave_clear_request(ClearRequest(reason=arguments.reason, faults=state.faults if state else ()))
     print(f"asked the detector to clear {arguments.reason}; it does so within 30 s")
     return 0
 

@@ -11,6 +11,7 @@ from collections import deque
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final, Protocol
 
+from detector.health import NOTHING_CLEARED
 from detector.herald import Herald
 from detector.source import KmsgError
 from runtime import logs
@@ -49,8 +50,8 @@ class Outlets(Protocol):
     def keep(self, state: State) -> None:
         """Keep what must survive a restart."""
 
-    def cleared_by_request(self) -> ClearRequest | None:
-        """Ask whether an operator wants a fault cleared: a reason, `all`, or None."""
+    def clear_requests(self) -> list[ClearRequest]:
+        """Ask which faults operators want cleared."""
 
 
 class Agent:
@@ -231,9 +232,9 @@ class Agent:
         if tick < self._look_for_clear:
             return
         self._look_for_clear = tick + _CLEAR_LOOKED_FOR_SECONDS
-        request = self._outlets.cleared_by_request()
-        if request is not None and not self.health.clear(request.reason, now, left_at=request.left_at):
-            _LOG.warning("nothing to clear", reason=request.reason)
+        for request in self._outlets.clear_requests():
+            if not self.health.clear(request, now):
+                _LOG.warning(NOTHING_CLEARED, reason=request.reason)
 
     def _publish(self, tick: float) -> None:
         if not self._caught_up and tick < self._started + _FIRST_PUBLISHED_SECONDS and self.sight.is_open:

@@ -6,7 +6,7 @@ operator says so. A verdict belongs to an instance and a boot. Time is passed in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from detector.adoption import Kept
 from detector.book import MOST_ENTRIES, Book, key_of
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
     from detector.book import Key
     from detector.matcher import Hit
-    from detector.model import Condition, Fault, Finding
+    from detector.model import ClearRequest, Condition, Fault, Finding
     from detector.rules import Catalog
 
+NOTHING_CLEARED: Final = "nothing cleared: there is no such fault, or it came again after the request"
 _MOST_NAMES = 8  # instances remembered of one fault; one with more stays ours
 
 
@@ -76,7 +77,7 @@ class NodeHealth:
         else:
             self._tally.restore(state.pending)
 
-    def adopt(self, conditions: Iterable[Condition], now: datetime, *, boot: str | None) -> frozenset[str]:
+    def adopt(self, conditions: Iterable[Condition], now: datetime, *, boot: str | None) -> tuple[Fault, ...]:
         """Take over what this very instance has published and the state file does not know: it was lost, or is old.
 
         The devices may be unknown until their lines are read again, which may have been before this or comes later;
@@ -88,7 +89,7 @@ class NodeHealth:
             boot: the boot that they were published in; None = unknown.
 
         Returns:
-            The keys of announcements made by this run that an earlier one has made already.
+            The faults that an earlier run has announced already, though this one may have done so too.
         """
         for condition in (condition for condition in conditions if condition.type in self.kinds):
             named = self._book.named(condition)
@@ -103,9 +104,13 @@ class NodeHealth:
             rebooted = lambda fault: fault.clears_on is ClearsOn.REBOOT and key_of(fault) in adopted  # noqa: E731 - short
             self._end(rebooted, "the node was rebooted", now)
         self._update(now)
-        told = {key_of(fault) for fault in self._book.faults if self._was_told(fault.last_at)}
-        self._untold = {key: news for key, news in self._untold.items() if key not in told}
-        return frozenset(map(str, told))
+        told = tuple(fault for fault in self._book.faults if self._was_told(fault.last_at))
+        self._forget_news(told)
+        return told
+
+    def _forget_news(self, faults: Iterable[Fault]) -> None:
+        for fault in faults:
+            self._untold.pop(key_of(fault), None)
 
     def _was_told(self, at: datetime) -> bool:
         return self._told_until is not None and at.replace(microsecond=0) <= self._told_until
@@ -122,8 +127,7 @@ class NodeHealth:
         self.instance = instance
         ended = self._end(self._is_of_another, "the line spoke about another instance", now)
         self._foreign += sum(fault.count for fault in ended)
-        gone = {key_of(fault) for fault in ended}
-        self._untold = {key: news for key, news in self._untold.items() if key not in gone}
+        self._forget_news(ended)
         self._named = {}
         self._update(now)
 
@@ -160,19 +164,19 @@ class NodeHealth:
             if rule.condition and not active:
                 self._verdicts.update([rule.condition], now)
 
-    def clear(self, reason: str, now: datetime, *, left_at: datetime | None = None) -> bool:
+    def clear(self, request: ClearRequest, now: datetime) -> bool:
         """End faults because an operator says so, and tell whether there was one.
 
+        A fault that came since the request was made, or came again, stays: nobody has seen it yet. No clock is asked,
+        for clocks step.
+
         Args:
-            reason: theirs, or `all`.
+            request: what the operator wants, and what there was to see.
             now: aware UTC.
-            left_at: when that was said; faults that came later are not meant. None = just now.
         """
-
-        def ends(fault: Fault) -> bool:
-            return reason in ("all", fault.reason) and (left_at is None or fault.first_at <= left_at)
-
-        ended = self._end(ends, "an operator cleared it", now)
+        seen = set(map(_occurrence, request.faults))
+        asked = lambda fault: request.reason in ("all", fault.reason) and _occurrence(fault) in seen  # noqa: E731 - short
+        ended = self._end(asked, "an operator cleared it", now)
         self._update(now)
         return bool(ended)
 
@@ -270,6 +274,11 @@ class NodeHealth:
         self._announcements[key or reason] = Announcement(
             reason=reason, message=message, warning=warning, key=key or reason, count=count, at=now
         )
+
+
+def _occurrence(fault: Fault) -> tuple[Key, int, datetime]:
+    """Tell one occurrence of a fault from the next: a line more is another."""
+    return key_of(fault), fault.count, fault.last_at
 
 
 def _order(announcement: Announcement) -> tuple[datetime, bool]:

@@ -244,11 +244,11 @@ class ClearRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         reason: of the faults, or `all`.
-        left_at: when it was made: it cannot mean what came later.
+        faults: as they were when it was made: it cannot mean one that came, or came again, later.
     """
 
     reason: str
-    left_at: datetime
+    faults: tuple[Fault, ...]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):

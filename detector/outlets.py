@@ -76,9 +76,9 @@ class AllOutlets:
         self._requests.close()
         self._keeper.close()
 
-    def cleared_by_request(self) -> ClearRequest | None:
-        """Take a request to clear, if one has been found by now."""
-        return self._requests.next()
+    def clear_requests(self) -> list[ClearRequest]:
+        """Take the requests to clear that have been found by now."""
+        return self._requests.take()
 
 
 def _fields(announcement: Announcement) -> dict[str, object]:

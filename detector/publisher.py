@@ -12,10 +12,12 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from detector.arrival import arrive, predecessor_cleared
-from detector.kube import NodeClient, wire
+from detector.book import key_of
+from detector.health import NOTHING_CLEARED
+from detector.model import ClearRequest
 from detector.outbox import Outbox
-from detector.ready import ready
-from detector.seen import NodeSeen, Owner
+from detector.pen import Pen
+from detector.seen import Owner
 from runtime import logs
 from runtime.backoff import Lane
 from runtime.rest import RestError
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
     from detector.board import Board
     from detector.health import NodeHealth
-    from detector.model import Announcement, Condition, View
+    from detector.kube import NodeClient
+    from detector.model import Announcement, Fault, View
+    from detector.seen import NodeSeen
     from runtime.clock import Clock
 
 _LOG = logs.get(__name__)
@@ -67,17 +71,16 @@ class Publisher:
         self._post = post
         self._board = board
         self._boot = boot
-        self._says_ready = says_ready
+        self._pen = Pen(client, says_ready=says_ready, clock=clock)
         self._clock = clock
         self._changed = threading.Condition()
         self._closed = self._arrived = False
         self._view: View | None = None
-        self._ready: Condition | None = None
         self._patched: object = None
         self._read_at: float | None = None
         self._remove_clear = False
         self._clearing = False  # a request was found and is being met
-        self._shown_faulty = False  # the Node said so when we last looked
+        self._meant = health.faults  # known before the Node was last seen without a request, so that one may mean them
         self._outbox = Outbox()
         self._patches = Lane(pace_seconds=_PACE_SECONDS)
         self._tells = Lane()
@@ -190,7 +193,7 @@ class Publisher:
         while not taken_in.wait(_PACE_SECONDS):
             if self._closed:
                 return
-        self._heed(seen)
+        self._heed(seen, self._meant)
         self._arrived = True
 
     def _take_in(self, seen: NodeSeen, now: datetime) -> None:
@@ -198,16 +201,16 @@ class Publisher:
         health = self._health
         self._learn(seen, now)
         arrival = arrive(seen, instance=health.instance, kinds=health.kinds, now=now)
-        self._ready = arrival.ready
-        self._shown_faulty = any(condition.status is Status.TRUE for condition in arrival.adopt)
+        self._pen.ready = arrival.ready
         told = health.adopt(arrival.adopt, now, boot=seen.owner.boot if seen.owner else None)
+        self._meant += told
         with self._changed:
-            self._outbox.drop(told)
+            self._outbox.drop(str(key_of(fault)) for fault in told)
         if arrival.predecessor and not health.faults:
             self.announce([predecessor_cleared(arrival.predecessor, health.instance, now)])
-        if self._says_ready and arrival.ready_is_foreign:
+        if self._pen.says_ready and arrival.ready_is_foreign:
             _LOG.error("another agent owns this condition, not published", condition=ACCELERATED_HARDWARE_READY)
-            self._says_ready = self._board.platform_repair = False
+            self._pen.says_ready = self._board.platform_repair = False
         self._publish_again()
 
     def _learn(self, seen: NodeSeen, now: datetime) -> None:
@@ -228,13 +231,9 @@ class Publisher:
             self._read_at = None
         if view is None:
             return
-        conditions = list(view.conditions)
-        if self._says_ready:
-            self._ready = ready(view, self._ready, self._clock.now())
-            conditions.append(self._ready)
         owner, key = Owner(instance=self._health.instance, boot=self._boot), self._key(view)
         try:
-            seen = self._client.patch(list(map(wire, conditions)), owner, remove_clear=remove_clear)
+            seen = self._pen.write(view, owner, remove_clear=remove_clear)
         except RestError:
             with self._changed:
                 self._read_at = read_at
@@ -242,9 +241,8 @@ class Publisher:
         self._patched = key
         if remove_clear:
             self._remove_clear = self._clearing = False
-        self._heed(seen)
-        self._shown_faulty = _is_faulty(view)
-        if read_at is not None and self._shown_faulty:
+        self._heed(seen, view.faults)
+        if read_at is not None and _is_faulty(view):
             self._board.latency.observe(self._clock.monotonic() - read_at)
         self._board.published = True
 
@@ -262,31 +260,34 @@ class Publisher:
 
     def _look(self) -> None:
         """Read the Node while a fault is active: for a request, and whether it still says what was published."""
+        known = self._view.faults if self._view is not None else ()
         seen = self._client.read()
-        self._heed(seen)
+        self._heed(seen, known)
         with self._changed:
             says = {condition.type: condition.status for condition in seen.conditions}
             if self._view is not None and any(says.get(own.type) is not own.status for own in self._view.conditions):
                 self._patched = None  # a new Node object, or somebody else has written to it
 
-    def _heed(self, seen: NodeSeen) -> None:
-        """Have the loop learn what the Node tells late, and do what an operator asks for."""
+    def _heed(self, seen: NodeSeen, known: tuple[Fault, ...]) -> None:
+        """Have the loop learn what the Node tells late, and do what an operator asks for.
+
+        Args:
+            seen: the Node.
+            known: the faults known before it was asked.
+        """
         if self._health.instance is None and seen.instance is not None:
             self._post(lambda now: self._learn(seen, now))
-        reason = seen.clear
-        if reason is None or self._clearing:
-            return
-        self._clearing = True
-        if self._shown_faulty:
-            self._post(lambda now: self._clear(reason, now))
-        else:  # whoever made it cannot have meant a fault that was not there yet
-            _LOG.warning("nothing to clear", reason=reason)
-            self._remove_clear = True
+        if seen.clear is None:
+            self._meant = known
+        elif not self._clearing:
+            self._clearing = True
+            request = ClearRequest(reason=seen.clear, faults=self._meant)
+            self._post(lambda now: self._clear(request, now))
 
-    def _clear(self, reason: str, now: datetime) -> None:
+    def _clear(self, request: ClearRequest, now: datetime) -> None:
         """Do, in the loop's thread, what an operator asks for, and have the request removed."""
-        if not self._health.clear(reason, now):
-            _LOG.warning("nothing to clear", reason=reason)
+        if not self._health.clear(request, now):
+            _LOG.warning(NOTHING_CLEARED, reason=request.reason)
         with self._changed:  # so that no PATCH takes the request away before it takes the fault away
             self._remove_clear = True
             self._publish_again()

@@ -26,13 +26,16 @@ class Requests:
     def __init__(self, file: StateFile) -> None:
         self._file = file
         self._asked: Latest[bool] = Latest()
-        self._found: deque[ClearRequest] = deque(maxlen=1)
+        self._found: deque[ClearRequest] = deque()  # bounded: a look is made only when what was found has been taken
         threading.Thread(target=self._run, name="requests", daemon=True).start()
 
-    def next(self) -> ClearRequest | None:
-        """Give a request that has been found by now, and have another look made; returns at once."""
+    def take(self) -> list[ClearRequest]:
+        """Give the requests that have been found by now, and have another look made; returns at once."""
+        found: list[ClearRequest] = []
+        while self._found:
+            found.append(self._found.popleft())
         self._asked.put(True)
-        return self._found.popleft() if self._found else None
+        return found
 
     def close(self) -> None:
         """Look no more."""
@@ -40,6 +43,4 @@ class Requests:
 
     def _run(self) -> None:
         while self._asked.take() is not None:
-            request = self._file.take_clear_request()
-            if request is not None:
-                self._found.append(request)
+            self._found.extend(self._file.take_clear_requests())

@@ -5,7 +5,9 @@ An edge. What cannot be read is set aside, not deleted: somebody may want to kno
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import stat
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 _NAME: Final = "state.json"
 _CLEAR_REQUEST: Final = "clear-request"
 _LARGEST_BYTES = 8 << 20
-_LONGEST_REQUEST_BYTES = 256
+_MOST_REQUESTS = 64  # of one look
 
 
 class StateFileError(Exception):
@@ -32,7 +34,7 @@ class StateFile:
     """The detector's files in its state directory.
 
     Args:
-        directory: made if it is missing.
+        directory: made by whatever is written first if it is missing; reading and requests need it to be there.
     """
 
     def __init__(self, directory: str) -> None:
@@ -88,28 +90,27 @@ class StateFile:
         except OSError as error:
             raise StateFileError(f"{self.path} cannot be written: {error.strerror}") from error
 
-    def take_clear_request(self) -> ClearRequest | None:
-        """Take the request that `chipwarden-detector clear` left; None = there is none."""
-        path = self._directory / _CLEAR_REQUEST
-        try:
-            text = _read_regular(path, _LONGEST_REQUEST_BYTES)
-            left_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
-            path.unlink()
-        except OSError:
-            return None
-        reason = text.decode("utf-8", "replace").strip()
-        return ClearRequest(reason=reason, left_at=left_at) if reason else None
+    def take_clear_requests(self) -> list[ClearRequest]:
+        """Take the requests that `chipwarden-detector clear` left, at most 64; what is none is left where it is."""
+        taken = []
+        for path in sorted(self._directory.glob(f"{_CLEAR_REQUEST}*"))[:_MOST_REQUESTS]:
+            with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                request = msgspec.json.decode(_read_regular(path, _LARGEST_BYTES), type=ClearRequest)
+                path.unlink()  # one that cannot be removed would be met again and again
+                taken.append(request)
+        return taken
 
-    def leave_clear_request(self, reason: str) -> None:
+    def leave_clear_request(self, request: ClearRequest) -> None:
         """Leave a request for the running detector, which takes it within 30 seconds.
 
         Raises:
-            StateFileError: the directory cannot be written to.
+            StateFileError: the directory is not there, or cannot be written to.
         """
-        fresh = self._directory / f".{_CLEAR_REQUEST}.new"
+        name = f"{_CLEAR_REQUEST}-{secrets.token_hex(8)}"  # its own file, so that no request takes another's place
+        fresh = self._directory / f".{name}.new"
         try:
-            fresh.write_text(reason + "\n", encoding="utf-8")
-            fresh.replace(self._directory / _CLEAR_REQUEST)
+            fresh.write_bytes(msgspec.json.encode(request))
+            fresh.replace(self._directory / name)
         except OSError as error:
             raise StateFileError(f"{self._directory} cannot be written to: {error.strerror}") from error
 

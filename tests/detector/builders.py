@@ -11,6 +11,7 @@ import msgspec
 from detector.health import NodeHealth
 from detector.matcher import Matcher
 from detector.model import (
+    ClearRequest,
     Condition,
     ConditionDefault,
     Finding,
@@ -138,6 +139,10 @@ class Node:
         state = msgspec.json.decode(text, type=State)
         how: dict[str, Any] = {"loaded": self.loaded, "boot": self.boot, "instance": self.instance} | keys
         return Node(how.pop("loaded"), state=state, seconds=seconds, **how)
+
+    def clear(self, reason: str, *, seconds: float) -> bool:
+        """Have an operator who has seen everything clear a reason, or all."""
+        return self.health.clear(ClearRequest(reason=reason, faults=self.health.faults), at(seconds))
 
     def condition(self, kind: str = "ChipHasError") -> Condition:
         return next(condition for condition in self.health.view().conditions if condition.type == kind)

@@ -11,14 +11,14 @@ from detector.board import Board
 from detector.health import NodeHealth
 from detector.keeper import Keeper
 from detector.matcher import Matcher
-from detector.model import State
+from detector.model import ClearRequest, State
 from detector.outlets import AllOutlets
 from detector.requests import Requests
 from detector.rulefiles import load_all
 from detector.sight import Sight
 from detector.statefile import StateFile
 from tests.detector.kernel import Answers, Clock, CountingReader
-from tests.detector.process import neuron_line
+from tests.detector.process import neuron_line, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,11 @@ class Rig:
         for _ in range(round(seconds * 100)):
             self.clock.seconds += 0.01
             self.agent.step()
+
+    def ask_to_clear(self, reason: str) -> None:
+        """Leave a request as `clear` does, made of what the state file knows; it is written by a thread of its own."""
+        until(lambda: (self.kept() or State(boot="", instance=None, seq=0)).faults == self.health.faults, what="kept")
+        self.file.leave_clear_request(ClearRequest(reason=reason, faults=self.health.faults))
 
     @property
     def condition(self) -> Condition:

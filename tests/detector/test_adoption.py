@@ -80,7 +80,7 @@ def test_what_the_state_knows_to_have_ended_does_not_come_back() -> None:
     before = running()
     before.say("broken on a", seconds=5)
     published = before.health.view().conditions
-    before.health.clear("all", at(9))
+    before.clear("all", seconds=9)
     node = started_again(kept(before))
     adopt(node, published)
     assert (node.status(), node.health.faults) == (Status.FALSE, ())
@@ -90,7 +90,7 @@ def test_of_two_faults_only_the_one_that_was_cleared_stays_away() -> None:
     before = running()
     before.say("broken on a", "hangs", seconds=5)
     published = before.health.view().conditions
-    before.health.clear("ChipHangs", at(9))
+    before.clear("ChipHangs", seconds=9)
     node = started_again(kept(before))
     adopt(node, published)
     assert devices(node) == ["a"]
@@ -135,7 +135,7 @@ def test_what_an_operator_cleared_before_the_node_could_be_read_stays_cleared() 
     unread.say("broken on a", seconds=102)
     published = unread.health.view().conditions
     again = Node(RULES, state=kept(unread), seconds=200)
-    again.health.clear("all", at(201))
+    again.clear("all", seconds=201)
     adopt(again, published, seconds=202)
     assert again.health.faults == ()
 

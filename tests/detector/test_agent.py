@@ -11,7 +11,7 @@ import pytest
 from detector.source import BATCH, KmsgError
 from tests.detector.kernel import record
 from tests.detector.process import until
-from tests.detector.rig import DMA, HANG
+from tests.detector.rig import DMA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,39 +232,6 @@ def test_the_last_thing_it_does_is_to_keep_its_position(rig: Rig) -> None:
 
 
 # What it is asked.
-
-
-def test_a_request_to_clear_is_done_within_thirty_seconds(rig: Rig, told: Callable[[], list[object]]) -> None:
-    rig.reads(record(2, DMA), record(3, HANG))
-    rig.file.leave_clear_request("NeuronHasError_DMA_ERROR")
-    rig.goes_on(30)
-    assert [fault.reason for fault in rig.faults] == ["NeuronHasError_HANG_ON_COLLECTIVES"]
-    assert rig.condition.status == "True"
-    rig.file.leave_clear_request("all")
-    rig.goes_on(30)
-    assert rig.condition.status == "False"
-    assert told()[-2:] == ["FaultCleared", "FaultCleared"]
-
-
-def test_a_request_to_clear_what_is_not_there_changes_nothing_and_is_said(
-    rig: Rig, caplog: pytest.LogCaptureFixture
-) -> None:
-    rig.reads(record(2, DMA))
-    rig.file.leave_clear_request("NeuronHasError_NONSENSE")
-    rig.goes_on(30)
-    assert rig.condition.status == "True"
-    assert caplog.messages.count("nothing to clear") == 1
-
-
-def test_a_cleared_fault_is_not_read_again_out_of_the_ring_buffer(rig: Rig) -> None:
-    rig.reads(record(2, DMA))
-    rig.file.leave_clear_request("all")
-    rig.goes_on(30)
-    rig.reads(errno.EIO)
-    rig.answers.left = [record(1), record(2, DMA), record(3)]
-    rig.goes_on(6)
-    assert rig.source.last == 3
-    assert rig.condition.status == "False"
 
 
 def test_a_change_posted_by_another_thread_is_made_by_the_loop(rig: Rig) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from detector.book import MOST_DEVICES, MOST_ENTRIES
+from detector.model import ClearRequest
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Reason, Status
 from tests.detector.builders import DAEMON, OURS, THEIRS, USER, Node, at, catalog, record, rule, threshold
 
@@ -200,13 +201,13 @@ def test_an_operator_clears_one_reason_or_all() -> None:
     sick = node()
     sick.say("broken on a", "broken on b", "worse on c", "link down", seconds=5)
     sick.told()
-    assert sick.health.clear("ChipBroken", at(60))
+    assert sick.clear("ChipBroken", seconds=60)
     assert (sick.condition().reason, sick.condition().last_transition_at) == ("ChipWorse", at(5))
     assert [told.message for told in sick.told()] == [
         "ChipBroken device=a ended after 1 line: an operator cleared it",
         "ChipBroken device=b ended after 1 line: an operator cleared it",
     ]
-    assert sick.health.clear("all", at(61))
+    assert sick.clear("all", seconds=61)
     assert (sick.status(), sick.status("LinkHasError")) == (Status.FALSE, Status.FALSE)
     assert sick.condition().last_transition_at == at(61)
     assert {(told.reason, told.warning) for told in sick.told()} == {(Reason.FAULT_CLEARED, False)}
@@ -222,7 +223,7 @@ def test_news_are_told_apart_from_counts_that_only_grew() -> None:
     assert (sick.health.has_news, sick.health.has_grown) == (False, False)
     sick.say("broken on a")
     assert (sick.health.has_news, sick.health.has_grown) == (False, True)
-    sick.health.clear("all", at(9))
+    sick.clear("all", seconds=9)
     assert sick.health.has_news
     assert sick.health.kinds == ["ChipHasError", "LinkHasError"]
 
@@ -230,15 +231,15 @@ def test_news_are_told_apart_from_counts_that_only_grew() -> None:
 def test_there_may_be_nothing_to_clear() -> None:
     well = node()
     before = well.health.view()
-    assert not well.health.clear("all", at(9))
-    assert not well.health.clear("ChipBroken", at(9))
+    assert not well.clear("all", seconds=9)
+    assert not well.clear("ChipBroken", seconds=9)
     assert (well.health.view(), well.told()) == (before, [])
 
 
 def test_a_fault_that_was_cleared_and_comes_again_counts_anew() -> None:
     sick = node()
     sick.say("broken on a", "broken on a", seconds=5)
-    sick.health.clear("all", at(60))
+    sick.clear("all", seconds=60)
     sick.say("broken on a", seconds=70)
     assert (sick.condition().status, sick.condition().last_transition_at) == (Status.TRUE, at(70))
     assert (sick.health.faults[0].count, sick.health.faults[0].first_at) == (1, at(70))
@@ -247,10 +248,10 @@ def test_a_fault_that_was_cleared_and_comes_again_counts_anew() -> None:
 def test_people_are_told_in_the_order_of_what_happened() -> None:
     sick = node()
     sick.say("broken on a", seconds=5)
-    sick.health.clear("all", at(6))
+    sick.clear("all", seconds=6)
     assert [told.reason for told in sick.told()] == ["ChipBroken", Reason.FAULT_CLEARED]
     sick.say("broken on a", seconds=7)
-    sick.health.clear("all", at(8))
+    sick.clear("all", seconds=8)
     sick.say("broken on a", seconds=9)
     assert [told.reason for told in sick.told()] == [Reason.FAULT_CLEARED, "ChipBroken"]
 
@@ -294,14 +295,44 @@ def test_a_fault_cleared_without_sight_leaves_it_unknown() -> None:
     sick = node()
     sick.say("broken")
     sick.health.set_blind("end of file", at(40))
-    sick.health.clear("all", at(50))
+    sick.clear("all", seconds=50)
     assert sick.status() is Status.UNKNOWN
 
 
 def test_a_request_to_clear_does_not_mean_a_fault_that_came_after_it() -> None:
     sick = node()
-    sick.say("broken", seconds=50)
-    assert not sick.health.clear("all", at(60), left_at=at(40))
+    sick.say("broken on a", seconds=50)
+    request = ClearRequest(reason="all", faults=sick.health.faults)
+    sick.say("broken on b", "worse on a", seconds=51)
+    assert sick.health.clear(request, at(60))
+    assert [(fault.reason, fault.details) for fault in sick.health.faults] == [
+        ("ChipBroken", {"device": "b"}),
+        ("ChipWorse", {"device": "a"}),
+    ]
+    assert not sick.health.clear(request, at(61))
+
+
+def test_a_fault_that_came_again_after_the_request_stays() -> None:
+    sick = node()
+    sick.say("broken on a", seconds=50)
+    request = ClearRequest(reason="ChipBroken", faults=sick.health.faults)
+    sick.say("broken on a", seconds=55)
+    assert not sick.health.clear(request, at(60))
     assert sick.status() is Status.TRUE
-    assert sick.health.clear("all", at(60), left_at=at(50))
+
+
+def test_a_request_that_is_met_late_does_not_mean_a_fault_that_was_cleared_and_came_anew() -> None:
+    sick = node()
+    sick.say("broken on a", seconds=50)
+    request = ClearRequest(reason="all", faults=sick.health.faults)
+    sick.clear("all", seconds=60)
+    sick.say("broken on a", seconds=70)
+    assert not sick.health.clear(request, at(80))
+    assert sick.status() is Status.TRUE
+
+
+def test_a_clock_that_was_set_back_does_not_keep_a_fault_from_being_cleared() -> None:
+    sick = node()
+    sick.say("broken on a", seconds=3600)
+    assert sick.clear("all", seconds=600)
     assert sick.status() is Status.FALSE

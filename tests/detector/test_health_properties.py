@@ -91,7 +91,7 @@ class NodeMachine(RuleBasedStateMachine):
     @step(reason=st.sampled_from([*KINDS, "all", "T", "Unheard"]))
     def clear(self, reason: str) -> None:
         there = bool(self.active) if reason == "all" else reason in self.active
-        assert self.node.health.clear(reason, at(self._tick())) is there
+        assert self.node.clear(reason, seconds=self._tick()) is there
         self._end(lambda active: reason in ("all", active))
 
     @step()

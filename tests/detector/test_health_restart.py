@@ -103,8 +103,8 @@ def test_faults_of_rules_no_longer_loaded_keep_their_condition_until_they_are_cl
     assert after.condition().reason == "ChipBroken"
     assert after.told() == []
     after = after.restarted(loaded=catalog(LINKS), seconds=150)
-    assert after.health.clear("ChipBroken", at(200))
-    assert after.health.clear("ChipHangs", at(201))
+    assert after.clear("ChipBroken", seconds=200)
+    assert after.clear("ChipHangs", seconds=201)
     condition = after.condition()
     assert (condition.status, condition.reason, condition.message) == (Status.FALSE, Reason.FAULT_CLEARED, "")
     assert condition.last_transition_at == at(201)
@@ -194,7 +194,7 @@ def test_an_adopted_condition_stays_through_a_restart_and_can_be_cleared() -> No
     adopting(node, published(sick()))
     after = node.restarted(seconds=200)
     assert (after.status(), after.condition().last_transition_at, after.told()) == (Status.TRUE, at(5), [])
-    assert after.health.clear("all", at(300))
+    assert after.clear("all", seconds=300)
     assert after.status() is Status.FALSE
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detector.model import Condition, Fault, Pending, State
+from detector.model import ClearRequest, Condition, Fault, Pending, State
 from detector.statefile import StateFile, StateFileError
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 
@@ -224,49 +225,60 @@ def test_no_bytes_whatever_do_more_than_be_refused(tmp_path_factory: pytest.Temp
 # Requests to clear.
 
 
-def _requested(file: StateFile) -> str | None:
-    request = file.take_clear_request()
-    return request.reason if request else None
+REQUEST = ClearRequest(reason="all", faults=STATE.faults)
 
 
-def test_a_request_is_taken_once(file: StateFile) -> None:
+def test_a_request_is_taken_once_and_says_what_there_was_to_see(file: StateFile) -> None:
+    file.save(STATE)
+    file.leave_clear_request(REQUEST)
+    assert file.take_clear_requests() == [REQUEST]
+    assert file.take_clear_requests() == []
+    assert [path.name for path in file.path.parent.iterdir()] == ["state.json"]
+
+
+def test_no_request_takes_the_place_of_another(file: StateFile) -> None:
     file.path.parent.mkdir()
-    file.leave_clear_request("all")
-    assert _requested(file) == "all"
-    assert file.take_clear_request() is None
+    for reason in ("A", "B", "C"):
+        file.leave_clear_request(ClearRequest(reason=reason, faults=()))
+    assert sorted(request.reason for request in file.take_clear_requests()) == ["A", "B", "C"]
 
 
-def test_the_newest_request_counts(file: StateFile) -> None:
+def test_many_requests_are_taken_in_several_looks(file: StateFile) -> None:
     file.path.parent.mkdir()
-    file.leave_clear_request("A")
-    file.leave_clear_request("B")
-    assert _requested(file) == "B"
+    for number in range(100):
+        file.leave_clear_request(ClearRequest(reason=str(number), faults=()))
+    assert [len(file.take_clear_requests()) for _ in range(3)] == [64, 36, 0]
 
 
 def test_a_request_that_cannot_be_left_is_told(file: StateFile) -> None:
     with pytest.raises(StateFileError, match="cannot be written to: No such file"):
-        file.leave_clear_request("all")
+        file.leave_clear_request(REQUEST)
 
 
-@pytest.mark.parametrize("text", [b"", b"\n", b"x" * 300])
-def test_an_empty_or_an_endless_request_is_none(file: StateFile, text: bytes) -> None:
+def test_without_a_directory_there_is_no_request(file: StateFile) -> None:
+    assert file.take_clear_requests() == []
+
+
+@pytest.mark.parametrize("bad", [*BAD, "pipe", "folder", "an old one"])
+def test_what_is_no_request_is_passed_over_and_hides_no_other(file: StateFile, bad: str) -> None:
     file.path.parent.mkdir()
-    (file.path.parent / "clear-request").write_bytes(text)
-    assert file.take_clear_request() is None
-
-
-def test_a_request_of_odd_bytes_is_a_request_for_nothing_known(file: StateFile) -> None:
-    file.path.parent.mkdir()
-    (file.path.parent / "clear-request").write_bytes(b"\xff\xfe\n")
-    assert _requested(file) == "��"
-
-
-@pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_what_is_no_request_is_not_waited_for(file: StateFile, kind: str) -> None:
-    file.path.parent.mkdir()
-    place = file.path.parent / "clear-request"
-    if kind == "pipe":
+    place = file.path.parent / "clear-request-0"
+    if bad == "pipe":
         os.mkfifo(place)
-    else:
+    elif bad == "folder":
         place.mkdir()
-    assert file.take_clear_request() is None
+    else:
+        place.write_bytes(BAD.get(bad, b"all\n"))
+    os.utime(place, ns=(2**62, 2**62))
+    file.leave_clear_request(REQUEST)
+    assert file.take_clear_requests() == [REQUEST]
+
+
+def test_a_request_that_cannot_be_removed_is_not_met_again_and_again(file: StateFile, tmp_path: Path) -> None:
+    file.save(STATE)
+    file.leave_clear_request(REQUEST)
+    subprocess.run(["mount", "--bind", "-o", "ro", file.path.parent, file.path.parent], check=True)
+    try:
+        assert StateFile(str(tmp_path / "state")).take_clear_requests() == []
+    finally:
+        subprocess.run(["umount", file.path.parent], check=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from detector.model import ClearRequest
 from tests.detector.process import until
 from tests.kubernetes.faults import FaultProxy, says, silent, whole
 from tests.kubernetes.inside import Inside
@@ -41,7 +42,7 @@ def _forget_lines(folder: Path) -> None:
 
 
 def _clear(inside: Inside, now: datetime) -> None:
-    assert inside.health.clear("all", now)
+    assert inside.health.clear(ClearRequest(reason="all", faults=inside.health.faults), now)
 
 
 def _stays_true(node: OwnNode, folder: Path) -> None:
