@@ -42,6 +42,12 @@ def here(tmp_path: Path) -> list[str | Path]:
     return alone(tmp_path)
 
 
+def written_state(detector: Detector) -> str:
+    """Read its state file; an empty text if there is none yet."""
+    path = detector.state_dir / "state.json"
+    return path.read_text() if path.exists() else ""
+
+
 # Of a detector that runs.
 
 
@@ -52,7 +58,7 @@ def test_a_running_detector_is_in_it_from_its_settings_to_its_memory(
     log.say(neuron_line("DMA_ERROR", detector.instance, device=11))
     log.say("benign", times=50)
     until(detector.faults)
-    until(lambda: DMA in (detector.state_dir / "state.json").read_text())
+    until(lambda: DMA in written_state(detector))
     done = chipwarden("bundle", *settings_of(detector, "--kmsg", log.path, "--kmsg-follow"), "--output", tmp_path / "x")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
@@ -117,7 +123,7 @@ def test_a_stopped_detector_is_waited_for_only_a_few_seconds(new_detector: Calla
 def test_a_killed_detector_leaves_enough_to_tell_what_it_knew(new_detector: Callable[..., Detector], log: Log) -> None:
     detector = new_detector().start("--kmsg", log.path, "--kmsg-follow")
     log.say(neuron_line("DMA_ERROR", detector.instance))
-    until(lambda: detector.state_dir.exists() and DMA in (detector.state_dir / "state.json").read_text())
+    until(lambda: DMA in written_state(detector))
     detector.process.send_signal(signal.SIGKILL)
     detector.process.wait(5)
     opened = piped(*settings_of(detector, "--kmsg", log.path, "--kmsg-follow"))
@@ -129,7 +135,7 @@ def test_a_killed_detector_leaves_enough_to_tell_what_it_knew(new_detector: Call
 def test_a_fault_whose_line_is_gone_is_named(new_detector: Callable[..., Detector], log: Log) -> None:
     detector = new_detector().start("--kmsg", log.path, "--kmsg-follow")
     log.say(neuron_line("DMA_ERROR", detector.instance))
-    until(lambda: detector.state_dir.exists() and DMA in (detector.state_dir / "state.json").read_text())
+    until(lambda: DMA in written_state(detector))
     log.path.write_bytes(record(5_000))
     opened = piped(*settings_of(detector, "--kmsg", log.path, "--kmsg-follow"))
     assert opened.json("kernel_log.json")["active_without_a_line"] == [DMA]
