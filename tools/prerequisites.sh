@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(prometheus containerd runc containernetworking-plugins buildah busybox-static mmdebstrap iproute2 openssl curl git)
+packages=(prometheus containerd runc containernetworking-plugins buildah busybox-static mmdebstrap iproute2 openssl curl git systemd)
 
 say() { echo "make test: $*" >&2; exit 1; }
 [ "$(id -u)" = 0 ] || say "needs root, to write to /dev/kmsg and to run a kubelet (make test-pure does not)"
