@@ -34,7 +34,7 @@ class FileReader:
         self.lost = 0
         self.overruns = 0
         self.malformed = 0
-        self.last: int | None = None
+        self.last: int | None = after
         self._path = path
         self._skip_to = after
         self._fd: int | None = None

@@ -120,6 +120,17 @@ def test_known_records_are_passed_over(log: Path) -> None:
     assert (reader.records, reader.lost) == (1, 0)
 
 
+def test_a_quiet_run_keeps_the_position_it_was_started_with(log: Path) -> None:
+    append(log, record(1), record(2))
+    reader = follow(log, after=2)
+    assert reader.last == 2
+    assert everything(reader) == []
+    assert reader.last == 2
+    append(log, record(3))
+    assert everything(reader) == [record(3)]
+    assert (reader.last, reader.lost) == (3, 0)
+
+
 def test_a_file_that_ends_before_the_known_number_is_another_recording(log: Path) -> None:
     append(log, record(1), record(2))
     reader = follow(log, after=500)
