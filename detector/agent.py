@@ -134,6 +134,8 @@ class Agent:
             for fd, _ in poll(int(wait * 1000) + 1 if wait > 0 else 0):
                 if fd == is_ours:
                     wake.clear()
+        self._herald.offer(self.health.announcements())
+        self._outlets.tell(self._herald.rest())
         self._outlets.keep(self.health.state(self._source.last))
         self._source.close()
 

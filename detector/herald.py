@@ -55,6 +55,11 @@ class Herald:
             del self._told[next(iter(self._told))]
         return due
 
+    def rest(self) -> list[Announcement]:
+        """Hand out all that waits, due or not: nobody will ask again."""
+        rest, self._waiting = list(self._waiting.values()), {}
+        return rest
+
     def next_due(self, now: float) -> float | None:
         """Tell when to call `due` again, monotonic seconds; None = nothing waits."""
         if not self._waiting:

@@ -10,8 +10,8 @@ import pytest
 
 from detector.source import BATCH, KmsgError
 from tests.detector.kernel import record
-from tests.detector.process import until
-from tests.detector.rig import DMA
+from tests.detector.process import neuron_line, until
+from tests.detector.rig import DMA, OURS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,6 +229,14 @@ def test_the_last_thing_it_does_is_to_keep_its_position(rig: Rig) -> None:
     state = rig.kept()
     assert state
     assert state.seq == 3
+
+
+def test_what_still_waits_to_be_told_is_told_before_the_end(rig: Rig, told: Callable[[], list[object]]) -> None:
+    rig.reads(*(record(2 + n, neuron_line("DMA_ERROR", OURS, device=n // 8, core=n % 8)) for n in range(60)))
+    assert len(told()) < 30
+    rig.agent.stop()
+    rig.agent.run()
+    assert len(told()) == 60
 
 
 # What it is asked.

@@ -31,6 +31,15 @@ def test_a_new_announcement_is_told_at_once_and_only_once() -> None:
     assert herald.next_due(0) is None
 
 
+def test_at_the_end_nothing_that_waits_is_left_untold() -> None:
+    herald = Herald()
+    herald.offer(news(str(number)) for number in range(BURST + 40))
+    told = herald.due(0)
+    herald.offer([news("0", count=9)])
+    assert keys(told + herald.rest()) == [*(str(number) for number in range(BURST + 40)), "0"]
+    assert (herald.rest(), herald.next_due(0)) == ([], None)
+
+
 def test_a_growing_count_is_told_once_a_minute_with_the_newest_number() -> None:
     herald = Herald()
     told = []
