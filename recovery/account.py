@@ -13,6 +13,7 @@ from recovery.model import Outcome, State
 from runtime import logs
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
     from recovery.model import Entry
@@ -38,6 +39,7 @@ _CLOSING_EVENTS: Final = {
     Outcome.GONE: "Gone",
 }
 _BLOCKED: Final = "Blocked"
+_MOST_TOLD: Final = 10  # nodes, of what concerns all of them
 
 
 class Counters(TypedDict):
@@ -62,6 +64,8 @@ class Account:
         self._counts: dict[str, list[int]] = {}
         self._totals: dict[str, float] = {}
         self._last: dict[str, tuple[str, str, Why]] = {}
+        self._all: Why | None = None
+        self._all_told: set[str] = set()
         self._nodes = nodes
         self._is_dry = is_dry
 
@@ -127,21 +131,38 @@ class Account:
         elif decision.why is not Why.REPLACEMENT_BLOCKED:  # told when its kind was found
             self._nodes.tell(decision.node, _BLOCKED, f"{decision.why}: {decision.detail}", warning=True)
 
-    def source_blocked(self, why: Why, detail: str) -> None:
-        """Tell that nothing can be seen at all."""
-        if self._last.get("") != ("blocked", detail, why):
-            self._last[""] = ("blocked", detail, why)
+    @property
+    def is_all_blocked(self) -> bool:
+        """Whether nothing can be done about any node."""
+        return self._all is not None
+
+    def all_blocked(self, why: Why, detail: str, struck: Iterable[str]) -> None:
+        """Tell that nothing can be done at all.
+
+        Args:
+            why: told and counted anew only if this is another one.
+            detail: one sentence.
+            struck: nodes with a fault; the first few are told, each once.
+        """
+        if self._all is not why:
+            self._all = why
             self._blocked[why] = self._blocked.get(why, 0) + 1
             _LOG.warning("blocked", why=why, detail=detail)
+        for node in struck:
+            if len(self._all_told) < _MOST_TOLD and node not in self._all_told and not self._is_dry:
+                self._all_told.add(node)
+                self._nodes.tell(node, _BLOCKED, f"{why}: {detail}", warning=True)
 
-    def source_seen(self) -> None:
-        """Take in that the fleet can be seen."""
-        if self._last.pop("", None) is not None:
-            _LOG.info("the fleet is seen again")
+    def goes_on(self) -> None:
+        """Take in that everything can be seen and written down again."""
+        if self._all is not None:
+            _LOG.info("everything is seen and written down again", before=self._all)
+        self._all = None
+        self._all_told.clear()
 
     def keep_only(self, nodes: set[str]) -> None:
         """Forget nodes about which nothing is decided any more."""
-        for node in [node for node in self._last if node and node not in nodes]:
+        for node in [node for node in self._last if node not in nodes]:
             del self._last[node]
 
     def tripped(self, storm: Storm) -> None:

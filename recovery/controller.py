@@ -111,15 +111,24 @@ class Controller:
         try:
             return self._pass(sighting)
         except PortError as error:
-            _LOG.warning("pass given up", error=str(error))
-            self.snapshot = replace(self.snapshot, leader=True, source=sighting.why_blind, trouble=str(error))
+            self._say_source(sighting, error)
+            self.snapshot = replace(
+                self.snapshot,
+                leader=True,
+                source=sighting.why_blind,
+                trouble=str(error),
+                observations={},  # those of before would look as if somebody still looked
+                **self._tools.account.counters(),
+            )
             return _AGAIN_SECONDS if error.conflict else self._busy_seconds
 
     def _publish(self, sighting: Sighting) -> None:
         """Hand counts over, but none if nothing was seen: silence is an alarm of its own."""
         if sighting.why_blind is None and not self._tools.is_dry:
             counts, nodes = panorama.fault_points(sighting)
-            blocked = panorama.blocked_points(self.snapshot.decisions, self.snapshot.ledger)
+            account = self._tools.account
+            decisions, body = self.snapshot.decisions, self.snapshot.ledger
+            blocked = panorama.blocked_points(decisions, body, is_all_blocked=account.is_all_blocked)
             self._points.publish({**counts, **blocked}, nodes)
 
     def _pass(self, sighting: Sighting) -> float:
@@ -127,7 +136,6 @@ class Controller:
         paused, now = self._ledger.paused(), self._ledger.now()
         self._watch.look(sighting, now)
         self._tools.lookup.begin(now)
-        self._say_source(sighting)
         self._tidy(book, sighting, now)
         attention = attend(sighting, book.body, self._tools.rules, self._watch, now)
         sights = Sights(self._tools.nodes, sighting, self._tools.rules, self._watch, now)
@@ -141,6 +149,7 @@ class Controller:
             self._tools.account.decided(decision)
         self._tools.account.keep_only(set(decisions))
         self._decisions = decisions
+        self._say_source(sighting, trouble)
         self.snapshot = Snapshot(
             at=now,
             leader=True,
@@ -173,12 +182,22 @@ class Controller:
             self._ledger.save(body)
         return body
 
-    def _say_source(self, sighting: Sighting) -> None:
-        if sighting.why_blind is None:
-            self._tools.account.source_seen()
-            return
-        needs = sighting.why_blind.startswith(Why.NEEDS_PROMETHEUS)
-        self._tools.account.source_blocked(Why.NEEDS_PROMETHEUS if needs else Why.BLIND, sighting.why_blind)
+    def _say_source(self, sighting: Sighting, trouble: PortError | None) -> None:
+        """Tell what keeps everything from being done; another's write is nothing to tell, the next pass comes at once.
+
+        Args:
+            sighting: the poll.
+            trouble: what ended the pass early; None = nothing did.
+        """
+        account, rules = self._tools.account, self._tools.rules
+        if trouble is not None and not trouble.conflict:
+            struck = sorted(name for name, seen in sighting.seen.items() if seen.faults and is_enabled(seen, rules))
+            account.all_blocked(Why.API_UNKNOWN, str(trouble), struck)
+        elif sighting.why_blind is not None:
+            needs = sighting.why_blind.startswith(Why.NEEDS_PROMETHEUS)
+            account.all_blocked(Why.NEEDS_PROMETHEUS if needs else Why.BLIND, sighting.why_blind, ())
+        elif trouble is None:
+            account.goes_on()
 
     def _tidy(self, book: Book, sighting: Sighting, now: datetime) -> None:
         """Write down what follows from the poll alone: storms, and what would be done no longer. Raises PortError."""
@@ -209,7 +228,6 @@ class Controller:
                         break
             book.flush()
         except PortError as error:
-            _LOG.warning("pass given up", error=str(error))
             return error
         return None
 

@@ -48,16 +48,26 @@ def fault_points(sighting: Sighting) -> tuple[dict[str, int], dict[str, tuple[st
     }
 
 
-def blocked_points(decisions: Iterable[Decision], body: LedgerBody) -> dict[str, int]:
-    """Count what an operator should look at: nodes that are blocked, replacements that do not come."""
+def blocked_points(decisions: Iterable[Decision], body: LedgerBody, *, is_all_blocked: bool = False) -> dict[str, int]:
+    """Count what an operator should look at: nodes that are blocked, replacements that do not come.
+
+    Args:
+        decisions: of the last pass.
+        body: the ledger.
+        is_all_blocked: nothing can be done about any node: counts as one more.
+    """
+    blocked = sum(decision.decision == "blocked" and not decision.would for decision in decisions)
     return {
-        "RecoveryBlocked": sum(decision.decision == "blocked" and not decision.would for decision in decisions),
+        "RecoveryBlocked": blocked + is_all_blocked,
         "ReplacementBlocked": sum(entries.is_open(entry) and entry.kind is not None for entry in body.entries),
     }
 
 
 def observations(sighting: Sighting, looked: Mapping[str, Health], ignored: Iterable[str]) -> dict[str, int]:
-    """Count nodes by what is known of them; a fault that nobody has looked into yet is unconfirmed."""
+    """Count nodes by what is known of them; a fault that nobody has looked into yet is unconfirmed.
+
+    If nothing can be seen, all that should have a detector are blind.
+    """
     counts = {health.value: 0 for health in Health}
     aside = frozenset(ignored)
     for name, seen in sighting.seen.items():
@@ -67,7 +77,8 @@ def observations(sighting: Sighting, looked: Mapping[str, Health], ignored: Iter
         elif name in looked:
             known = looked[name]
         counts[known] += 1
-    counts[Health.BLIND] += len(sighting.blind)
+    all_blind = 0 if sighting.why_blind is None else sighting.fleet or 0
+    counts[Health.BLIND] += max(len(sighting.blind), all_blind)
     return counts
 
 

@@ -45,7 +45,7 @@ class SimFleet(_Port):
     def look(self) -> Sighting:
         world = self.world
         if world.why_blind is not None:
-            return Sighting(seen={}, blind={}, why_blind=world.why_blind, fleet=None)
+            return Sighting(seen={}, blind={}, why_blind=world.why_blind, fleet=world.fleet)
         seen = {name: self._seen(node) for name, node in world.nodes.items() if node.blind is None}
         blind = {name: node.blind for name, node in world.nodes.items() if node.blind is not None}
         fleet = len(world.nodes) if world.fleet is None else world.fleet
