@@ -40,7 +40,8 @@ class NodeHealth:
         now: when the program started (aware UTC).
         state: what an earlier run left; None = nothing. What a reboot or a replacement has ended since then is
             cleared, and nothing is announced twice. A state whose instance is unknown, or met while ours is unknown,
-            counts as ours: it lies on our own disk.
+            counts as ours: it lies on our own disk, though an image may have brought it. So its id says whose the
+            conditions are, but makes no line foreign.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class NodeHealth:
         rules = {rule.reason: rule for rule in catalog.rules}
         self.has_news = False  # something to announce that was never announced before
         self.instance = instance or (state.instance if state else None)
+        self._certain = instance  # None = nothing but the state file tells who we are, if anything does
         self._boot = boot
         self._book = Book(rules)
         self._verdicts = Verdicts(catalog.conditions, self._book)
@@ -115,25 +117,32 @@ class NodeHealth:
     def _was_told(self, at: datetime) -> bool:
         return self._told_until is not None and at.replace(microsecond=0) <= self._told_until
 
-    def learn_instance(self, instance: str, now: datetime) -> None:
+    def learn_instance(self, instance: str, now: datetime) -> bool:
         """Take in which instance this is, if that becomes known only later.
 
-        Until then every line counted as ours. Faults of which each line named another instance end.
+        Until then every line counted as ours. Faults of which each line named another instance end. An id other than
+        the state file's is not believed: a Node's name, and its providerID with it, can be an older machine's.
 
         Args:
             instance: our own id.
             now: aware UTC.
+
+        Returns:
+            Whether it is believed.
         """
-        self.instance = instance
+        if self.instance not in (None, instance):
+            return False
+        self.instance = self._certain = instance
         ended = self._end(self._is_of_another, "the line spoke about another instance", now)
         self._foreign += sum(fault.count for fault in ended)
         self._forget_news(ended)
         self._named = {}
         self._update(now)
+        return True
 
     def _is_of_another(self, fault: Fault) -> bool:
         names = {fault.details.get(INSTANCE_ID), *self._named.get(key_of(fault), ())}
-        return all(name is not None and is_foreign({INSTANCE_ID: name}, self.instance) for name in names)
+        return all(name is not None and is_foreign({INSTANCE_ID: name}, self._certain) for name in names)
 
     def apply(self, hit: Hit, *, first_at: datetime, last_at: datetime, now: datetime) -> None:
         """Count lines that rules matched.
@@ -144,7 +153,7 @@ class NodeHealth:
             last_at: when the last was.
             now: when a condition that changes by it changes.
         """
-        ours = [finding for finding in hit.findings if not is_foreign(finding.details, self.instance)]
+        ours = [finding for finding in hit.findings if not is_foreign(finding.details, self._certain)]
         self._foreign += len(hit.records) if len(ours) < len(hit.findings) else 0
         told = self._was_told(last_at)
         for finding in ours:
@@ -156,7 +165,7 @@ class NodeHealth:
                 continue
             self._problems[rule.reason] += lines
             total = self._book.count(key, finding, lines, first_at, last_at, again=told)
-            if self.instance is None and len(names := self._named.setdefault(key, set())) <= _MOST_NAMES:
+            if self._certain is None and len(names := self._named.setdefault(key, set())) <= _MOST_NAMES:
                 names.add(finding.details.get(INSTANCE_ID) if len(names) < _MOST_NAMES else None)
             if not told:
                 self.has_news = self.has_news or total == lines
@@ -205,6 +214,11 @@ class NodeHealth:
     def revision(self) -> int:
         """Grows when a condition changes in more than counts and times."""
         return self._verdicts.revision
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether more than the state file tells which instance this is."""
+        return self._certain is not None
 
     @property
     def has_grown(self) -> bool:

@@ -215,8 +215,9 @@ class Publisher:
 
     def _learn(self, seen: NodeSeen, now: datetime) -> None:
         """Take the own instance id, in the loop's thread, from the Node if nothing else told it."""
-        if self._health.instance is None and seen.instance is not None:
-            self._health.learn_instance(seen.instance, now)
+        if self._health.is_certain or seen.instance is None:
+            return
+        if self._health.learn_instance(seen.instance, now):
             self._board.instance = seen.instance
             self._publish_again()
 
@@ -275,7 +276,7 @@ class Publisher:
             seen: the Node.
             known: the faults known before it was asked.
         """
-        if self._health.instance is None and seen.instance is not None:
+        if not self._health.is_certain and seen.instance is not None:
             self._post(lambda now: self._learn(seen, now))
         if seen.clear is None:
             self._meant = known

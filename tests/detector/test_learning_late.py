@@ -104,6 +104,29 @@ def test_an_id_that_was_learned_survives_a_restart() -> None:
     assert node.restarted(seconds=100).health.instance == OURS
 
 
+def test_an_id_from_the_state_file_alone_makes_no_line_foreign() -> None:
+    restarted = _node(instance=THEIRS).restarted(instance=None, seconds=100)
+    assert restarted.health.instance == THEIRS
+    restarted.say(_line(instance=OURS), seconds=110)
+    assert (restarted.status(), restarted.health.view().foreign) == (Status.TRUE, 0)
+
+
+def test_an_id_from_the_state_file_that_the_node_confirms_makes_lines_foreign_again() -> None:
+    restarted = _node(instance=OURS).restarted(instance=None, seconds=100)
+    restarted.say(_line(instance=THEIRS), seconds=110)
+    assert restarted.health.learn_instance(OURS, at(120))
+    assert restarted.health.is_certain
+    assert (restarted.status(), restarted.health.view().foreign) == (Status.FALSE, 1)
+
+
+def test_an_id_other_than_the_state_files_is_not_believed_and_ends_no_fault() -> None:
+    restarted = _node(_line(instance=OURS), instance=OURS).restarted(instance=None, seconds=100)
+    assert not restarted.health.learn_instance(THEIRS, at(120))
+    assert (restarted.health.instance, restarted.status()) == (OURS, Status.TRUE)
+    restarted.say(_line("HANG", instance=OURS), _line(instance=THEIRS, device=1), seconds=130)
+    assert len(restarted.health.faults) == 3
+
+
 def _published(*lines: str) -> tuple[Condition, list[Announcement]]:
     node = _node(*lines, instance=OURS)
     return node.condition(), node.told()

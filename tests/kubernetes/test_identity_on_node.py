@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from detector.model import State
+from detector.statefile import StateFile
 from runtime.vocabulary import ACCELERATED_HARDWARE_READY
 from tests.detector.process import new_instance_id, until
 from tests.kubernetes.inside import Inside
@@ -198,6 +200,18 @@ def test_a_provider_id_that_comes_later_is_learned(apiserver: ControlPlane, tmp_
         inside.advance(1)
         until(lambda: _owner(node) == ours, what="the annotation names it")
         assert node.events() == []
+
+
+def test_an_image_with_a_state_of_another_machine_hides_no_fault_of_this_one(
+    apiserver: ControlPlane, tmp_path: Path
+) -> None:
+    theirs, ours = new_instance_id(), new_instance_id()
+    node = OwnNode(apiserver, tmp_path, provider_id=_provider_id(ours))
+    StateFile(str(tmp_path / "state")).save(State(boot="boot-0", instance=theirs, seq=7))
+    with Inside(node, tmp_path, instance=_UNKNOWN) as inside:
+        inside.settle()
+        inside.say("DMA_ERROR", instance=ours)
+        assert node.wait_for("True")["reason"] == _DMA
 
 
 def test_the_machine_is_believed_before_the_node(apiserver: ControlPlane, tmp_path: Path) -> None:
