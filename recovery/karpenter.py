@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from recovery import api
+from recovery.facts import Node, facts
 from recovery.ports import PortError
 from runtime.rest import MERGE
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from runtime.rest import Rest
 
 _API: Final = "/apis/karpenter.sh/v1"
+_NODES: Final = "/api/v1/nodes"
 _NODE_CLAIMS: Final = f"{_API}/nodeclaims"
 _NODE_POOLS: Final = f"{_API}/nodepools"
 _POOL_LABEL: Final = "karpenter.sh/nodepool"
@@ -78,12 +80,14 @@ class KarpenterClaims:
         """Have a node's machine ended, pods that are left included; done already = nothing is sent.
 
         Raises:
-            PortError: it may or may not have begun; conflict = the NodeClaim is another one by now.
+            PortError: it may or may not have begun; conflict = the NodeClaim is another one by now; unsent = the Node
+                stands and has no NodeClaim, so that nobody would end its machine.
         """
         if not node.provider_id:
             raise PortError(f"Node {node.name} has no spec.providerID, so that its NodeClaim is not known")
         claim = self._find(node.provider_id, node.nodepool)
         if claim is None:
+            self._check_gone(node.name, node.provider_id)
             return
         self._let_go(claim)
         if claim.metadata.deletion_timestamp is None:
@@ -97,14 +101,17 @@ class KarpenterClaims:
             provider_id: whole.
 
         Raises:
-            PortError: it is not known.
+            PortError: it is not known; or there is none, and the Node stands all the same: that ended nothing.
         """
         if not provider_id:
             raise PortError(f"Node {node} had no spec.providerID, so that its NodeClaim is not known")
         name = self._names.get(provider_id)
         if name is not None and self._is_there(name, provider_id):
             return False
-        return self._find(provider_id, None) is None
+        if self._find(provider_id, None) is not None:
+            return False
+        self._check_gone(node, provider_id)
+        return True
 
     def size(self, nodepool: str) -> int | None:
         """Tell how many nodes a NodePool has; None = it does not say.
@@ -133,6 +140,23 @@ class KarpenterClaims:
         if len(self._names) > _MOST_KNOWN:
             self._names.popitem(last=False)
         return found[0]
+
+    def _check_gone(self, node: str, provider_id: str) -> None:
+        """Refuse to take a Node that never had a NodeClaim for one whose NodeClaim has done its work.
+
+        Karpenter deletes the Node before it lets the NodeClaim go.
+
+        Raises:
+            PortError: the Node stands, or cannot be read.
+        """
+        try:
+            found = facts(api.get(self._rest, f"{_NODES}/{quote(node, safe='')}", Node))
+        except PortError as error:
+            if error.gone:
+                return
+            raise
+        if found.provider_id == provider_id and not found.deleting:
+            raise PortError(f"no NodeClaim has the providerID {provider_id} of Node {node}", unsent=True)
 
     def _is_there(self, name: str, provider_id: str) -> bool:
         try:

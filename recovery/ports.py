@@ -27,7 +27,7 @@ class PortError(Exception):
         denied: the name of the action that permissions lack; None = another cause.
         conflict: somebody else changed the object since it was read: read again, decide again.
         gone: the object does not exist.
-        unsent: certainly nothing was sent, so that certainly nothing was done.
+        unsent: certainly nothing was done: it was not sent, or the only time that it was sent it was turned away.
     """
 
     def __init__(
@@ -159,10 +159,13 @@ class Karpenter(Protocol):
     """NodeClaims."""
 
     def terminate(self, node: NodeFacts) -> None:
-        """Annotate and delete the node's NodeClaim with a UID precondition; done already = fine. Raises PortError."""
+        """Annotate and delete the node's NodeClaim with a UID precondition; done already = fine.
+
+        Raises PortError (unsent: the Node stands and has none).
+        """
 
     def is_gone(self, node: str, provider_id: str) -> bool:
-        """Tell whether no NodeClaim has this providerID any more. Raises PortError."""
+        """Tell whether no NodeClaim has this providerID any more. Raises PortError, also if the Node never had one."""
 
     def size(self, nodepool: str) -> int | None:
         """Tell how many nodes a NodePool has (its status.resources.nodes); None = it does not say. Raises PortError."""

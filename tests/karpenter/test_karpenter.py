@@ -148,7 +148,12 @@ def test_another_node_claim_of_that_name_is_never_touched(fleet: Fleet, recovery
 def test_what_is_no_node_of_karpenters_has_no_claim(fleet: Fleet, recovery: Recovery) -> None:
     fleet.create_node("of-a-group", provider_id="aws:///us-east-2b/i-0123456789abcdef0")
     facts = recovery.nodes.read("of-a-group")
-    recovery.claims.terminate(facts)
+    with pytest.raises(PortError, match="no NodeClaim has the providerID") as unmade:
+        recovery.claims.terminate(facts)
+    assert unmade.value.unsent
+    with pytest.raises(PortError, match="no NodeClaim has the providerID"):
+        recovery.claims.is_gone("of-a-group", facts.provider_id)
+    fleet.kubectl("delete", "node", "of-a-group")
     assert recovery.claims.is_gone("of-a-group", facts.provider_id)
     with pytest.raises(PortError) as caught:
         recovery.claims.size("no-such-pool")

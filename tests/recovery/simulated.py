@@ -261,14 +261,23 @@ class SimCloud(_Port):
 class SimKarpenter(_Port):
     def terminate(self, node: NodeFacts) -> None:
         def act() -> None:
+            self._check_gone(node.name, node.provider_id)
             self.world.calls.append(("claim", node.name))
             self.world.nodes[node.name].deleting = True
 
         self.call("claim", act)
 
     def is_gone(self, node: str, provider_id: str) -> bool:
-        del node
-        return self.call("is_gone", lambda: provider_id not in self.world.claims)
+        def act() -> bool:
+            self._check_gone(node, provider_id)
+            return provider_id not in self.world.claims
+
+        return self.call("is_gone", act)
+
+    def _check_gone(self, name: str, provider_id: str) -> None:
+        node = self.world.nodes.get(name)
+        if node is not None and not node.deleting and provider_id not in self.world.claims:
+            raise PortError(f"no NodeClaim has the providerID {provider_id} of Node {name}", unsent=True)
 
     def size(self, nodepool: str) -> int | None:
         return self.call("size", lambda: self.world.pool_sizes.get(nodepool))

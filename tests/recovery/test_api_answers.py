@@ -19,6 +19,7 @@ from recovery.ports import PortError
 from tests.detector.process import until
 from tests.kubernetes.faults import FaultProxy, says, whole
 from tests.kubernetes.recovering import NOW, PROVIDER, TurnedClock, rest_to
+from tests.recovery.cases import facts
 
 if TYPE_CHECKING:
     import socket
@@ -116,17 +117,38 @@ class TestKarpenter:
 
     def test_a_claim_that_is_known_is_asked_for_by_name(self, server: FaultProxy, claims: KarpenterClaims) -> None:
         server.will(_says({"items": [_claim("a")]}), _says(_claim("a")), _says({}, 404), _says({"items": []}))
+        server.will(_says({}, 404))
         assert [claims.is_gone("n", PROVIDER) for _ in range(3)] == [False, False, True]
         assert [each.path.partition("?")[0].rpartition("/")[2] for each in server.seen] == [
             "nodeclaims",
             "a",
             "a",
             "nodeclaims",
+            "n",
         ]
 
     def test_a_name_that_was_given_anew_is_no_claim_of_ours(self, server: FaultProxy, claims: KarpenterClaims) -> None:
-        server.will(_says({"items": [_claim("a")]}), _says(_claim("a", "another")), _says({"items": []}))
+        server.will(
+            _says({"items": [_claim("a")]}), _says(_claim("a", "another")), _says({"items": []}), _says({}, 404)
+        )
         assert [claims.is_gone("n", PROVIDER) for _ in range(2)] == [False, True]
+
+    def test_a_node_that_stands_and_has_no_nodeclaim_was_not_ended(
+        self, server: FaultProxy, claims: KarpenterClaims
+    ) -> None:
+        node = facts(name="n", provider_id=PROVIDER)
+        server.will(_says({"items": []}), _says(_node()), _says({"items": []}), _says(_node()))
+        with pytest.raises(PortError, match="no NodeClaim has the providerID") as caught:
+            claims.terminate(node)
+        assert caught.value.unsent
+        with pytest.raises(PortError, match="no NodeClaim has the providerID"):
+            claims.is_gone("n", PROVIDER)
+        going = _node()
+        going["metadata"]["deletionTimestamp"] = "2026-11-29T10:00:00Z"
+        for answer in (_says(going), _says(_node(spec={"providerID": "another"})), _says({}, 404)):
+            server.will(_says({"items": []}), answer)
+            assert claims.is_gone("n", PROVIDER)
+        assert server.requests("PATCH") == server.requests("DELETE") == []
 
     @pytest.mark.parametrize("answer", [whole(503), whole(200, b"<html>"), whole(200, b"{}"), whole(403)])
     def test_gone_is_never_concluded_from_a_failure(
