@@ -59,7 +59,8 @@ _BARE: Final = r"(?:[^\s\"'\\]|\\.)"
 _QUOTED: Final = r"\\?\"((?:[^\"\\\n]|\\.)+)|'((?:[^'\"\\\n]|\\.)+)"
 _IS: Final = rf"{_QUOTE}[ \t]{{0,3}}[=:][ \t]{{0,3}}"
 # `secret: token: `, `--db-password `; and what may stand between these and the value.
-_LEAD: Final = rf"(?:(?:{_WORD}{_TELLING}{_WORD}|{_WORD}auth){_IS}|--?[A-Za-z0-9_\-]*{_TELLING}[A-Za-z0-9_\-]*[ \t]+)"
+_NAME: Final = rf"(?:{_WORD}{_TELLING}{_WORD}|{_WORD}auth(?:orization)?)"
+_LEAD: Final = rf"(?:{_QUOTE}{_NAME}{_IS}|--?[A-Za-z0-9_\-]*{_TELLING}[A-Za-z0-9_\-]*[ \t]+)"
 _LEADS: Final = rf"{_LEAD}(?:{_LEAD}|(?:bearer|basic|-u)[ \t]+)*"
 _FOUR: Final = r"\d{1,3}(?:\.\d{1,3}){3}"
 _DIGEST: Final = compile_one("[0-9a-f]{64}")  # of a rule file, to be compared
@@ -113,12 +114,12 @@ def _is_no_host(value: bytes) -> bool:
 _GIVEN: Final = _Pass(_HIDDEN, rf"(?i){_LEADS}(?:{_QUOTED}|((?:[^\s\"'\\\-]|-[^\s\"'\\\-]|\\.){_BARE}*))")
 _PASSES: Final = (
     # -----BEGIN RSA PRIVATE KEY-----
-    _Pass(_HIDDEN, r"-----BEGIN [A-Z ]*PRIVATE KEY-----((?:[^\-<]|<[a-z]+-\d+>)+)"),
+    _Pass(_HIDDEN, r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s*([^\s\-<](?:[^\-<]*[^\s\-<])?)"),
     # audit: type=1309 audit(1764.123:456): argc=3 a0="mysql" a1=2D707373
     _Pass(_HIDDEN, r"audit: type=\d+ audit\([0-9.:]+\):[ \t]*([^\n]+)"),
-    # Authorization: AWS4-HMAC-SHA256 Credential=AKIA.../us-east-1/ec2/aws4_request, Signature=...
-    _Pass(_HIDDEN, rf"(?i)(?:authorization|cookie){_IS}{_QUOTE}([^\"'\n\\]+)"),
     _GIVEN,
+    # Authorization: AWS4-HMAC-SHA256 Credential=AKIA.../us-east-1/ec2/aws4_request, Signature=...
+    _Pass(_HIDDEN, rf"(?i)(?:authorization|cookie){_IS}{_QUOTE}([^\"'\n]+)"),
     # curl -u me:hunter2
     _Pass(_HIDDEN, r"(?:\s-u|--user)[ =][\"']?([^\s:\"'<>]+:[^\s\"']+)"),
     # Bearer abc.def
@@ -174,7 +175,7 @@ class Redactor:
         self._keep = frozenset(keep)
         passes = [each for each in _PASSES if each.kind not in self._keep]
         if own and HOST not in self._keep:
-            passes.insert(0, _Pass(HOST, "(?i)" + "|".join(re2.escape(name) for name in own)))
+            passes.insert(1, _Pass(HOST, "(?i)" + "|".join(re2.escape(name) for name in own)))
         self._passes = [(each, compile_one(each.pattern)) for each in passes]
 
     @property

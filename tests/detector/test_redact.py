@@ -51,7 +51,7 @@ SECRETS = [
     ("sk-proj-Ab1cdefghijklmnop", "Ab1cdefghijklmnop"),
     ("xoxb-123456-abcdef", "abcdef"),
     ("-----BEGIN RSA PRIVATE KEY-----\nMIIB\nOgIB\n-----END RSA PRIVATE KEY-----", "OgIB"),
-    ("-----BEGIN PRIVATE KEY-----\nMIIBgpu-7OgIB\n", "OgIB"),
+    ("-----BEGIN PRIVATE KEY-----\\nMIIB\\nOgIB\\n", "OgIB"),
     ('audit: type=1309 audit(1764.1:2): argc=2 a0="mysql" a1="-phunter2"', "hunter2"),
     ("audit: type=1123 audit(1764.1:2): cmd=2F62696E", "2F62696E"),
     ("from 10.1.2.3:22", "10.1.2.3"),
@@ -209,6 +209,9 @@ TEXTS = st.lists(PIECES | st.text(max_size=5), max_size=12).map("".join)
 
 
 @given(TEXTS, ALL_KINDS, TEXTS)
+@example("token=", ("Bearer ", "hunter2hunter2"), "")
+@example("Authorization: ", ('"secret":"', "hunter2hunter2"), "")
+@example("token= Authorization:", ("Basic ", "aHVudGVyMg"), "")
 def test_no_secret_survives_whatever_stands_around_it(before: str, secret: tuple[str, str], after: str) -> None:
     known_by, value = secret
     text = f"{before} {known_by}{value} {after}"
@@ -216,6 +219,8 @@ def test_no_secret_survives_whatever_stands_around_it(before: str, secret: tuple
 
 
 @given(TEXTS, ALL_KINDS, TEXTS)
+@example("token=token", ("AKIA", "A" * 16), "=token")
+@example("-----BEGIN PRIVATE KEY-----", ("", "fd12::1"), "--x.com")
 @example("", ("", "-----BEGIN PRIVATE KEY-----gpu-7"), "")
 def test_redacting_twice_changes_nothing_more(before: str, secret: tuple[str, str], after: str) -> None:
     once = Redactor(OWN).text(before + "".join(secret) + after)
