@@ -94,6 +94,7 @@ class Controller:
         self._watch = Watch()
         self._residue_at: dict[str, datetime] = {}
         self._decisions: dict[str, Decision] = {}
+        self._unlifted: dict[str, Decision] = {}  # by entry
         self._left: list[str] = []  # nodes that the last pass did not come to
 
     def step(self) -> float:
@@ -221,11 +222,7 @@ class Controller:
         """Walk the nodes, then see to fences that were left; tell what ended it early."""
         try:
             self._walk_nodes(walk, attention.read, decisions)
-            for entry in entries.residues(book.body):
-                if self._is_due(entry, now):
-                    walk.residue(entry)
-                    if walk.is_over():
-                        break
+            self._walk_residues(walk, entries.residues(book.body), decisions, now)
             book.flush()
         except PortError as error:
             return error
@@ -245,6 +242,18 @@ class Controller:
             decisions.pop(name, None)
             if decision is not None:
                 decisions[name] = decision
+
+    def _walk_residues(self, walk: Walk, residues: list[Entry], decisions: dict[str, Decision], now: datetime) -> None:
+        """See to fences that were left; one that should be lifted and is not stays told until it is looked at again."""
+        self._unlifted = {entry.id: self._unlifted[entry.id] for entry in residues if entry.id in self._unlifted}
+        for number, entry in enumerate(residues):
+            if self._is_due(entry, now) and not (number and walk.is_over()):
+                told = walk.residue(entry)
+                self._unlifted.pop(entry.id, None)
+                if told is not None:
+                    self._unlifted[entry.id] = told
+            if entry.id in self._unlifted:
+                decisions.setdefault(entry.node, self._unlifted[entry.id])
 
     def _is_due(self, entry: Entry, now: datetime) -> bool:
         """Tell whether it is time to look at a fence that was left; those that should be gone in each pass."""

@@ -131,20 +131,26 @@ class Walk:
         trouble = Wait(why=Why.STEP_TAKEN, detail="goes on in the next pass")
         return self._decision(self._book.open_of(name), view, trouble)
 
-    def residue(self, entry: Entry) -> None:
+    def residue(self, entry: Entry) -> Decision | None:
         """See to a fence that was left.
 
         Args:
             entry: closed, its fence not lifted.
+
+        Returns:
+            Why it should be lifted and is not; None = it is, or it should stay.
         """
         view = self._sights.view(entry.node, entry)
         fate = residue(entry, view, self._tools.rules)
-        if self._tools.is_dry:
-            return
+        if self._tools.is_dry or fate is Residue.KEEP:
+            return None
         if fate is Residue.FORGET:
             self._book.remember(replace(entry, added=()))
-        elif fate is Residue.LIFT:
-            self._tools.hands.do(Act.LIFT, entry, view.facts, self._book, self._now)
+            return None
+        trouble = self._tools.hands.do(Act.LIFT, entry, view.facts, self._book, self._now)
+        if trouble is None or not trouble.blocked:
+            return None
+        return self._told(entry, replace(trouble, detail=f"its fence is not lifted: {trouble.detail}"))
 
     def _context(self, body: LedgerBody | None = None) -> Context:
         return Context(
