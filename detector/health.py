@@ -6,14 +6,15 @@ operator says so. A verdict belongs to an instance and a boot. Time is passed in
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from detector.adoption import Kept
 from detector.book import MOST_ENTRIES, Book, key_of
-from detector.details import INSTANCE_ID, is_foreign
 from detector.model import Announcement, State, View
 from detector.tally import Tally
 from detector.verdicts import Verdicts
+from detector.whose import Whose
 from detector.wording import cleared_message, fault_message
 from runtime.vocabulary import ClearsOn, Reason
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from detector.rules import Catalog
 
 NOTHING_CLEARED: Final = "nothing cleared: there is no such fault, or it came again after the request"
-_MOST_NAMES = 8  # instances remembered of one fault; one with more stays ours
 
 
 class NodeHealth:
@@ -40,8 +40,7 @@ class NodeHealth:
         now: when the program started (aware UTC).
         state: what an earlier run left; None = nothing. What a reboot or a replacement has ended since then is
             cleared, and nothing is announced twice. A state whose instance is unknown, or met while ours is unknown,
-            counts as ours: it lies on our own disk, though an image may have brought it. So its id says whose the
-            conditions are, but makes no line foreign.
+            counts as ours: it lies on our own disk.
     """
 
     def __init__(
@@ -49,8 +48,7 @@ class NodeHealth:
     ) -> None:
         rules = {rule.reason: rule for rule in catalog.rules}
         self.has_news = False  # something to announce that was never announced before
-        self.instance = instance or (state.instance if state else None)
-        self._certain = instance  # None = nothing but the state file tells who we are, if anything does
+        self._whose = Whose(instance, state.instance if state else None)
         self._boot = boot
         self._book = Book(rules)
         self._verdicts = Verdicts(catalog.conditions, self._book)
@@ -60,7 +58,6 @@ class NodeHealth:
         self._problems = dict.fromkeys(rules, 0)
         self._foreign = 0
         self._untold: dict[Key, tuple[Finding, bytes, int, datetime]] = {}
-        self._named: dict[Key, set[str | None]] = {}  # instances that lines named while our own id was unknown
         self._announcements: dict[str, Announcement] = {}
         if state is not None:
             self._restore(state, now)
@@ -120,8 +117,7 @@ class NodeHealth:
     def learn_instance(self, instance: str, now: datetime) -> bool:
         """Take in which instance this is, if that becomes known only later.
 
-        Until then every line counted as ours. Faults of which each line named another instance end. An id other than
-        the state file's is not believed: a Node's name, and its providerID with it, can be an older machine's.
+        Until then every line counted as ours. Faults of which each line named another instance end.
 
         Args:
             instance: our own id.
@@ -130,19 +126,13 @@ class NodeHealth:
         Returns:
             Whether it is believed.
         """
-        if self.instance not in (None, instance):
+        if not self._whose.learn(instance):
             return False
-        self.instance = self._certain = instance
-        ended = self._end(self._is_of_another, "the line spoke about another instance", now)
+        ended = self._end(self._whose.is_anothers, "the line spoke about another instance", now)
         self._foreign += sum(fault.count for fault in ended)
         self._forget_news(ended)
-        self._named = {}
         self._update(now)
         return True
-
-    def _is_of_another(self, fault: Fault) -> bool:
-        names = {fault.details.get(INSTANCE_ID), *self._named.get(key_of(fault), ())}
-        return all(name is not None and is_foreign({INSTANCE_ID: name}, self._certain) for name in names)
 
     def apply(self, hit: Hit, *, first_at: datetime, last_at: datetime, now: datetime) -> None:
         """Count lines that rules matched.
@@ -153,20 +143,21 @@ class NodeHealth:
             last_at: when the last was.
             now: when a condition that changes by it changes.
         """
-        ours = [finding for finding in hit.findings if not is_foreign(finding.details, self._certain)]
+        ours = [finding for finding in hit.findings if not self._whose.speaks_of_another(finding.details)]
         self._foreign += len(hit.records) if len(ours) < len(hit.findings) else 0
         told = self._was_told(last_at)
         for finding in ours:
             rule, key = finding.rule, self._book.key(finding)
             active = key in self._book
             counts_at_once = active or rule.threshold.count == 1
-            lines = len(hit.records) if counts_at_once else self._tally.add(finding, hit.stamps_us)
-            if not lines:
+            stamps = hit.stamps_us if counts_at_once else self._tally.add(finding, hit.stamps_us)
+            if not stamps:
                 continue
+            lines = len(stamps)
+            began_at = first_at - timedelta(microseconds=max(0, hit.stamps_us[0] - stamps[0]))
             self._problems[rule.reason] += lines
-            total = self._book.count(key, finding, lines, first_at, last_at, again=told)
-            if self._certain is None and len(names := self._named.setdefault(key, set())) <= _MOST_NAMES:
-                names.add(finding.details.get(INSTANCE_ID) if len(names) < _MOST_NAMES else None)
+            total = self._book.count(key, finding, lines, began_at, last_at, again=told)
+            self._whose.remember(key, finding.details)
             if not told:
                 self.has_news = self.has_news or total == lines
                 self._untold[key] = (finding, hit.message.text, total, now)
@@ -216,9 +207,14 @@ class NodeHealth:
         return self._verdicts.revision
 
     @property
+    def instance(self) -> str | None:
+        """The instance that all of this belongs to; None = unknown."""
+        return self._whose.instance
+
+    @property
     def is_certain(self) -> bool:
         """Whether more than the state file tells which instance this is."""
-        return self._certain is not None
+        return self._whose.is_certain
 
     @property
     def has_grown(self) -> bool:
@@ -277,6 +273,7 @@ class NodeHealth:
     def _end(self, ends: Callable[[Fault], bool], cause: str, now: datetime) -> list[Fault]:
         ended = self._book.end(ends)
         for fault in ended:
+            self._whose.forget(key_of(fault))
             text = cleared_message(fault, cause)
             self._announce(Reason.FAULT_CLEARED, text, now, key=f"cleared {fault.reason} {fault.details}")
         return ended

@@ -32,24 +32,27 @@ class Tally:
         self._stamps: dict[_Key, deque[int]] = {}
         self._size = 0  # stamps of all devices
 
-    def add(self, finding: Finding, stamps_us: Sequence[int]) -> int:
-        """Count lines and tell how many of them count as a problem: 0 until the threshold is reached.
+    def add(self, finding: Finding, stamps_us: Sequence[int]) -> list[int]:
+        """Count lines and tell which of all so far count as a problem: none until the threshold is reached.
 
         Args:
             finding: the rule and the device.
             stamps_us: kernel time of each line, microseconds since boot.
+
+        Returns:
+            When those that count were written, the oldest first.
         """
         threshold = finding.rule.threshold
         window_us = threshold.window.seconds * 1_000_000
         key = (finding.rule.reason, finding.device)
         kept = self._take(key)
-        counted = 0
+        counted: list[int] = []
         for stamp in stamps_us:
             kept.append(stamp)
             while stamp - kept[0] > window_us:
                 kept.popleft()
             if len(kept) >= threshold.count:
-                counted += len(kept)
+                counted += kept
                 kept.clear()
         if kept:
             self._put(key, kept)

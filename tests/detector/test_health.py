@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from detector.book import MOST_DEVICES, MOST_ENTRIES
-from detector.model import ClearRequest
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Reason, Status
 from tests.detector.builders import DAEMON, OURS, THEIRS, USER, Node, at, catalog, record, rule, threshold
 
@@ -192,25 +191,18 @@ def test_any_number_of_instances_may_be_named_while_our_own_is_unknown() -> None
     sick = Node(RULES, instance=None)
     for number in range(5000):
         sick.say(f"NEURON_HW_ERR=DMA_ERROR nd-id=1 instance-id=i-{number:017x}")
-    assert max(map(len, sick.health._named.values())) < 16
+    assert max(map(len, sick.health._whose._named.values())) < 16
     sick.health.learn_instance("i-00000000000000fff", at(60))
     assert sick.status() is Status.TRUE, "one of them was ours"
 
 
-def test_an_operator_clears_one_reason_or_all() -> None:
+def test_a_fault_of_a_threshold_began_with_the_first_line_that_counts() -> None:
     sick = node()
-    sick.say("broken on a", "broken on b", "worse on c", "link down", seconds=5)
-    sick.told()
-    assert sick.clear("ChipBroken", seconds=60)
-    assert (sick.condition().reason, sick.condition().last_transition_at) == ("ChipWorse", at(5))
-    assert [told.message for told in sick.told()] == [
-        "ChipBroken device=a ended after 1 line: an operator cleared it",
-        "ChipBroken device=b ended after 1 line: an operator cleared it",
-    ]
-    assert sick.clear("all", seconds=61)
-    assert (sick.status(), sick.status("LinkHasError")) == (Status.FALSE, Status.FALSE)
-    assert sick.condition().last_transition_at == at(61)
-    assert {(told.reason, told.warning) for told in sick.told()} == {(Reason.FAULT_CLEARED, False)}
+    for seconds in (1, 20, 21, 22.5):
+        sick.say("flaps on a", seconds=seconds)
+    (fault,) = sick.health.faults
+    assert (fault.first_at, fault.last_at) == (at(20), at(22.5))
+    assert sick.condition().last_transition_at == at(22)
 
 
 def test_news_are_told_apart_from_counts_that_only_grew() -> None:
@@ -226,23 +218,6 @@ def test_news_are_told_apart_from_counts_that_only_grew() -> None:
     sick.clear("all", seconds=9)
     assert sick.health.has_news
     assert sick.health.kinds == ["ChipHasError", "LinkHasError"]
-
-
-def test_there_may_be_nothing_to_clear() -> None:
-    well = node()
-    before = well.health.view()
-    assert not well.clear("all", seconds=9)
-    assert not well.clear("ChipBroken", seconds=9)
-    assert (well.health.view(), well.told()) == (before, [])
-
-
-def test_a_fault_that_was_cleared_and_comes_again_counts_anew() -> None:
-    sick = node()
-    sick.say("broken on a", "broken on a", seconds=5)
-    sick.clear("all", seconds=60)
-    sick.say("broken on a", seconds=70)
-    assert (sick.condition().status, sick.condition().last_transition_at) == (Status.TRUE, at(70))
-    assert (sick.health.faults[0].count, sick.health.faults[0].first_at) == (1, at(70))
 
 
 def test_people_are_told_in_the_order_of_what_happened() -> None:
@@ -297,42 +272,3 @@ def test_a_fault_cleared_without_sight_leaves_it_unknown() -> None:
     sick.health.set_blind("end of file", at(40))
     sick.clear("all", seconds=50)
     assert sick.status() is Status.UNKNOWN
-
-
-def test_a_request_to_clear_does_not_mean_a_fault_that_came_after_it() -> None:
-    sick = node()
-    sick.say("broken on a", seconds=50)
-    request = ClearRequest(reason="all", faults=sick.health.faults)
-    sick.say("broken on b", "worse on a", seconds=51)
-    assert sick.health.clear(request, at(60))
-    assert [(fault.reason, fault.details) for fault in sick.health.faults] == [
-        ("ChipBroken", {"device": "b"}),
-        ("ChipWorse", {"device": "a"}),
-    ]
-    assert not sick.health.clear(request, at(61))
-
-
-def test_a_fault_that_came_again_after_the_request_stays() -> None:
-    sick = node()
-    sick.say("broken on a", seconds=50)
-    request = ClearRequest(reason="ChipBroken", faults=sick.health.faults)
-    sick.say("broken on a", seconds=55)
-    assert not sick.health.clear(request, at(60))
-    assert sick.status() is Status.TRUE
-
-
-def test_a_request_that_is_met_late_does_not_mean_a_fault_that_was_cleared_and_came_anew() -> None:
-    sick = node()
-    sick.say("broken on a", seconds=50)
-    request = ClearRequest(reason="all", faults=sick.health.faults)
-    sick.clear("all", seconds=60)
-    sick.say("broken on a", seconds=70)
-    assert not sick.health.clear(request, at(80))
-    assert sick.status() is Status.TRUE
-
-
-def test_a_clock_that_was_set_back_does_not_keep_a_fault_from_being_cleared() -> None:
-    sick = node()
-    sick.say("broken on a", seconds=3600)
-    assert sick.clear("all", seconds=600)
-    assert sick.status() is Status.FALSE
