@@ -51,7 +51,7 @@ class World:
         self.tags: dict[str, str] = {}
         self.violations: list[str] = []
         self.hook: Callable[[str, str], None] = lambda _name, _when: None
-        self._begun: set[tuple[str, str]] = set()
+        self._begun: set[tuple[str, str, str]] = set()
         self._ids = itertools.count(seed * 1000 + 1)
 
     # What happens in it.
@@ -107,6 +107,14 @@ class World:
     def heal(self, name: str) -> None:
         node = self.nodes[name]
         node.faults, node.condition, node.message = [], "False", ""
+        node.version += 1
+
+    def clear(self, name: str, reason: str) -> None:
+        """Have one fault end; the condition stays as long as another of its type is there."""
+        node = self.nodes[name]
+        node.faults = [fault for fault in node.faults if fault.reason != reason]
+        node.condition = "True" if node.faults else "False"
+        node.message = "; ".join(f"{fault.reason} (1 line)" for fault in node.faults)
         node.version += 1
 
     def advance(self, seconds: float) -> None:
@@ -196,9 +204,13 @@ class World:
 
     def check(self, instance: str, act: str) -> None:
         """Write down what must never happen when a machine is taken away."""
-        nodes = [node for node in self.nodes.values() if node.instance == instance]
-        for node in nodes:
+        body = self.ledger_text or LedgerBody()
+        reasons = {entry.reason for entry in body.entries if entry.instance == instance and entry.outcome is None}
+        for node in [node for node in self.nodes.values() if node.instance == instance]:
+            is_seen = node.blind is None and self.why_blind is None
             wrong = {
+                "for a fault that is not there": is_seen and not reasons & {fault.reason for fault in node.faults},
+                "its breaker has tripped": reasons & body.tripped.keys(),
                 "not fenced": not node.is_tainted or not node.unschedulable,
                 "not faulty": node.condition != "True",
                 "opted out": node.labels.get(RECOVERY_LABEL) == RECOVERY_DISABLED,
@@ -216,9 +228,10 @@ class World:
         """Write down what must never happen when a node is fenced or admitted."""
         for entry in body.entries:
             state = entry.state
-            if entry.would or state not in (State.FENCED, State.ADMITTED) or (entry.id, state) in self._begun:
+            begun = (entry.id, state, entry.reason)
+            if entry.would or state not in (State.FENCED, State.ADMITTED) or begun in self._begun:
                 continue
-            self._begun.add((entry.id, state))  # a ledger that was lost may bring it once more
+            self._begun.add(begun)  # a ledger that was lost may bring it once more
             node = self.nodes.get(entry.node)
             if node is None or entry.outcome is not None:
                 continue
@@ -229,7 +242,7 @@ class World:
                 "not enabled": not node.enabled,
                 "left to the platform": node.platform_repair,
                 "no condition": node.condition != "True",
-                "no metric": not node.faults,
+                "no metric": all(fault.reason != entry.reason for fault in node.faults),
                 "another instance": node.instance != entry.instance,
                 "identity in doubt": node.provider_instance not in (None, node.instance),
                 "tripped": entry.reason in (self.ledger_text or LedgerBody()).tripped,
