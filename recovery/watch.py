@@ -1,7 +1,7 @@
 """What has to be remembered of nodes from one poll to the next: since when, and how often it was so. Pure.
 
-It is lost when the leader changes, which only makes the next one wait a little longer. Counting a poll twice is no
-second poll: the time tells polls apart.
+It is lost when the leader changes: the next one waits a little longer, and takes a fault that does not say when it
+began for a new one. Counting a poll twice is no second poll: the time tells polls apart.
 """
 
 from __future__ import annotations
