@@ -64,9 +64,7 @@ def residues(body: LedgerBody) -> list[Entry]:
 def fenced_in(body: LedgerBody, group: str) -> frozenset[str]:
     """List the nodes of a group that stand fenced, whether something goes on with them or not."""
     return frozenset(
-        entry.node
-        for entry in body.entries
-        if entry.group == group and not entry.would and entry.state is not State.OBSERVED and _is_fence_there(entry)
+        entry.node for entry in body.entries if entry.group == group and not entry.would and _is_fence_there(entry)
     )
 
 

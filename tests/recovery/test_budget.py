@@ -147,7 +147,8 @@ def test_fenced_nodes_keep_to_the_same_number_whether_they_have_a_slot_or_not() 
         other(2, State.FENCED, outcome=Outcome.CLEARED),
         other(2, State.FENCED, outcome=Outcome.STALLED, added=()),
         other(2, State.FENCED, would=True),
-        other(2, State.OBSERVED),
+        other(2, State.OBSERVED, outcome=Outcome.REFUSED),
+        other(2, State.FENCED, outcome=Outcome.REFUSED),
         other(2, State.FENCED, group="h"),
         other(2, State.FENCED, node="n1"),
     ]
