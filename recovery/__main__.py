@@ -126,12 +126,12 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
 
 
 def _plan(settings: Settings, arguments: argparse.Namespace) -> int:
-    from recovery.plan import plan_json, plan_text  # noqa: PLC0415 - the same
+    from recovery.plan import is_complete, plan_json, plan_text  # noqa: PLC0415 - the same
     from recovery.preview import preview  # noqa: PLC0415 - the same
 
     snapshot = preview(settings)
     print((plan_json if arguments.output == "json" else plan_text)(snapshot), end="")
-    return EXIT_NOT_DONE if snapshot.source is not None or snapshot.trouble is not None else 0
+    return 0 if is_complete(snapshot) else EXIT_NOT_DONE
 
 
 def _ledger(settings: Settings, arguments: argparse.Namespace) -> int:

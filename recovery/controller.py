@@ -157,6 +157,7 @@ class Controller:
             source=sighting.why_blind,
             trouble=None if trouble is None else str(trouble),
             paused=walk.paused,
+            blind=sighting.blind,
             observations=panorama.observations(sighting, sights.health, attention.ignored),
             decisions=panorama.gravest_first(decisions.values()),
             ledger=book.body,

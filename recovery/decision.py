@@ -120,6 +120,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         source: why the whole source of metrics cannot be used; None = it can.
         trouble: why the pass could not be finished; None = it was.
         paused: why recovery is paused; None = it is not.
+        blind: by node name, why its detector cannot be relied on.
         observations: nodes by what is known of them: healthy, ignored (no action for its fault), unconfirmed, faulty,
             disagree, blind.
         decisions: one for each node with a fault, a fence or an open entry, the gravest first.
@@ -140,6 +141,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     source: str | None = None
     trouble: str | None = None
     paused: str | None = None
+    blind: dict[str, str] = {}
     observations: dict[str, int] = {}
     decisions: tuple[Decision, ...] = ()
     ledger: LedgerBody = LedgerBody()

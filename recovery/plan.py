@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from recovery.table import clock, table, when
+from recovery.table import clock, shown, table, when
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _PLAN: Final = ("NODE", "GROUP", "REASON", "CLASS", "ACTION", "STATE", "NOW", "BECAUSE", "UNTIL", "DETAIL")
 _LEDGER: Final = ("NODE", "INSTANCE", "GROUP", "REASON", "STATE", "OUTCOME", "KIND", "FENCE", "ADMITTED", "UPDATED")
+_MOST_BLIND: Final = 20  # that are named; JSON has all of them
 _WAITING: Final = frozenset(("wait", "blocked", "none"))
 
 
@@ -27,9 +28,15 @@ def plan_text(snapshot: Snapshot) -> str:
     if snapshot.decisions and now is not None:
         parts.append(table(_PLAN, (_row(decision, now) for decision in snapshot.decisions)))
     elif snapshot.source is None and snapshot.trouble is None:
-        parts.append("no node has a fault that something would be done about\n")
+        whose = "no node that can be seen" if snapshot.blind else "no node"
+        parts.append(f"{whose} has a fault that something would be done about\n")
     parts.append(_budget_text(snapshot))
     return "".join(parts)
+
+
+def is_complete(snapshot: Snapshot) -> bool:
+    """Tell whether everything could be seen that a plan is about."""
+    return snapshot.source is None and snapshot.trouble is None and not snapshot.blind
 
 
 def plan_json(snapshot: Snapshot) -> str:
@@ -40,6 +47,7 @@ def plan_json(snapshot: Snapshot) -> str:
         "trouble": snapshot.trouble,
         "paused": snapshot.paused,
         "observations": snapshot.observations,
+        "blind": snapshot.blind,
         "nodes": [_plain(decision) for decision in snapshot.decisions],
         "budgetRemaining": {name: count for name, count in snapshot.budget_remaining.items() if name},
         "budgetRemainingInAll": snapshot.budget_remaining.get(""),
@@ -75,6 +83,10 @@ def ledger_json(body: LedgerBody | None, paused: str | None) -> str:
 def _state(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.source is not None:
         yield f"blind: {snapshot.source}"
+    for node, why in sorted(snapshot.blind.items())[:_MOST_BLIND]:
+        yield f"blind: {shown(node)}: {shown(why)}"
+    if len(snapshot.blind) > _MOST_BLIND:
+        yield f"blind: {len(snapshot.blind) - _MOST_BLIND} more"
     if snapshot.trouble is not None:
         yield f"incomplete: {snapshot.trouble}"
     if snapshot.paused is not None:

@@ -19,7 +19,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
         head: of each column.
         rows: as many cells each; "" is shown as a dash.
     """
-    lines = [[_shown(cell) for cell in row] for row in (head, *rows)]
+    lines = [[shown(cell) for cell in row] for row in (head, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "".join(f"{_GAP.join(map(str.ljust, line, widths)).rstrip()}\n" for line in lines)
 
@@ -42,12 +42,13 @@ def clock(at: datetime | None) -> str:
     return "" if at is None else f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
+def shown(cell: str) -> str:
+    """Make text harmless for a terminal; a dash if there is none."""
+    text = " ".join(cell.split())
+    return "".join(char if char.isprintable() else "?" for char in text) or _NOTHING
+
+
 def _span(seconds: int) -> str:
     parts = ((seconds // 86_400, "d"), (seconds // 3_600 % 24, "h"), (seconds // 60 % 60, "m"), (seconds % 60, "s"))
     given = [f"{count}{unit}" for count, unit in parts if count]
     return "".join(given[:2]) or "0s"
-
-
-def _shown(cell: str) -> str:
-    text = " ".join(cell.split())
-    return "".join(char if char.isprintable() else "?" for char in text) or _NOTHING

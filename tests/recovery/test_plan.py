@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from recovery.decision import Decision, Snapshot, Why
 from recovery.model import Entry, LedgerBody, Outcome, State
-from recovery.plan import ledger_json, ledger_text, plan_json, plan_text
+from recovery.plan import is_complete, ledger_json, ledger_text, plan_json, plan_text
 from recovery.table import table, when
 from runtime.vocabulary import Action, FaultClass
 
@@ -98,6 +99,23 @@ def test_a_plan_says_first_what_stands_above_all_nodes(snapshot: Snapshot, words
 
 def test_a_blind_plan_does_not_say_that_nothing_is_wrong() -> None:
     assert "no node has a fault" not in plan_text(Snapshot(at=NOW, source="detector pods cannot be listed"))
+
+
+def test_a_plan_names_blind_nodes_and_why_and_never_says_that_they_have_no_fault() -> None:
+    blind = {f"n{number:02}": "connection refused\x1b[2J" for number in range(22)}
+    text = plan_text(Snapshot(at=NOW, observations={"blind": 22}, blind=blind))
+    lines = text.splitlines()
+    assert lines[0] == "blind: n00: connection refused?[2J"
+    assert lines[19:21] == ["blind: n19: connection refused?[2J", "blind: 2 more"]
+    assert "no node has a fault" not in text
+    assert "no node that can be seen has a fault that something would be done about" in lines
+    assert json.loads(plan_json(Snapshot(at=NOW, blind=blind)))["blind"] == blind
+
+
+@pytest.mark.parametrize("part", [{"blind": {"n1": "refused"}}, {"source": "none"}, {"trouble": "no ledger"}])
+def test_a_plan_is_complete_only_if_everything_could_be_seen(part: dict[str, Any]) -> None:
+    assert is_complete(Snapshot(at=NOW))
+    assert not is_complete(Snapshot(at=NOW, **part))
 
 
 def test_a_plan_for_programs_has_everything() -> None:

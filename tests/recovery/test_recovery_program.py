@@ -150,6 +150,8 @@ def test_a_plan_about_a_detector_that_is_not_there_is_blind_not_healthy(machine:
     done = recovery("plan", "--output", "json", *machine.arguments(), env=machine.env())
     assert json.loads(done.stdout)["observations"]["blind"] == 1
     assert json.loads(done.stdout)["observations"]["healthy"] == 0
+    assert list(json.loads(done.stdout)["blind"]) == ["me"]
+    assert done.returncode == 1
 
 
 def test_a_pause_holds_and_its_end_lets_go(machine: Machine) -> None:
