@@ -23,10 +23,11 @@ from detector.requests import Requests
 from detector.rulefiles import load_all
 from detector.settings import Kubernetes
 from detector.sight import Sight
-from detector.statefile import StateFile, StateFileError
+from detector.statefile import InUseError, StateFile, StateFileError
 from detector.web import Pages
 from runtime import identity, logs
 from runtime.clock import SystemClock
+from runtime.layers import SettingsError
 from runtime.pages import Server
 from runtime.rest import is_configured
 from runtime.vocabulary import VERSION
@@ -46,7 +47,7 @@ def run(settings: Settings) -> None:
     """Run the detector until SIGTERM or SIGINT.
 
     Raises:
-        RulesError, PagesError, IdentityError: the settings do not work here.
+        RulesError, PagesError, IdentityError, SettingsError: the settings do not work here.
         KmsgError: the kernel log cannot be opened.
     """
     for number in _ENDINGS:
@@ -57,7 +58,7 @@ def run(settings: Settings) -> None:
     catalog = load_all(settings.rules)
     boot = identity.boot_id(settings.boot_id_file)
     own = identity.instance_id(settings.instance_id or None)
-    file = StateFile(settings.state_dir)
+    file = _claimed(settings)
     state = _load(file)
     health = NodeHealth(catalog, boot=boot, instance=own.instance, now=clock.now(), state=state)
     source = _source(settings, after=state.seq if state is not None and state.boot == boot else None)
@@ -71,6 +72,7 @@ def run(settings: Settings) -> None:
         boot=boot,
         instance=health.instance,
         published=not online,
+        node_read=not online,
         platform_repair=online and settings.accelerated_hardware_ready,
     )
     outlets = AllOutlets(board=board, keeper=keeper, requests=Requests(file))
@@ -118,6 +120,15 @@ def _is_online(settings: Settings) -> bool:
     if settings.kubernetes is Kubernetes.AUTO:
         return is_configured(os.environ)
     return settings.kubernetes is Kubernetes.ON
+
+
+def _claimed(settings: Settings) -> StateFile:
+    file = StateFile(settings.state_dir)
+    try:
+        file.claim()
+    except InUseError as error:
+        raise SettingsError(f"stateDir: {error} (allowed: a directory of this detector's own)") from error
+    return file
 
 
 def _load(file: StateFile) -> State | None:

@@ -6,6 +6,7 @@ An edge. What cannot be read is set aside, not deleted: somebody may want to kno
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import stat
@@ -30,6 +31,10 @@ class StateFileError(Exception):
     """The state cannot be read or written now. It does not mean that there are no faults: memory still has them."""
 
 
+class InUseError(Exception):
+    """Another process works with the state directory: two would take each other's faults away."""
+
+
 class StateFile:
     """The detector's files in its state directory.
 
@@ -40,6 +45,24 @@ class StateFile:
     def __init__(self, directory: str) -> None:
         self._directory = Path(directory)
         self.path: Final = self._directory / _NAME
+        self._claim: int | None = None  # a descriptor: the lock lives as long
+
+    def claim(self) -> None:
+        """Keep the directory for this process, until it ends however it ends.
+
+        Where it cannot be made or the disk knows no locks, nothing is kept: that must not stop a detector.
+
+        Raises:
+            InUseError: another process has it.
+        """
+        try:
+            self._directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._claim = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUseError(f"{self._directory} is in use by another detector") from None
+        except OSError:
+            return
 
     def load(self) -> State | None:
         """Read what the last run left; None = nothing.

@@ -91,13 +91,13 @@ def test_a_signal_ends_it_while_it_starts(new_detector: Callable[..., Detector])
 
 
 def test_a_port_in_use_is_refused_and_leaves_the_other_detector_alone(
-    detector: Detector, new_detector: Callable[..., Detector]
+    detector: Detector, new_detector: Callable[..., Detector], tmp_path: Path
 ) -> None:
     detector.write("DMA_ERROR")
     file = detector.state_dir / "state.json"
     state = until(lambda: file.exists() and "DMA_ERROR" in file.read_text() and file.read_text())
     done = chipwarden(
-        *("run", "--listen", detector.url.removeprefix("http://"), "--state-dir", detector.state_dir),
+        *("run", "--listen", detector.url.removeprefix("http://"), "--state-dir", tmp_path / "other"),
         *("--instance-id", new_detector().instance, "--kubernetes", "off"),
     )
     assert done.returncode == 2
@@ -185,6 +185,24 @@ def test_bad_arguments_are_refused_with_code_2_and_what_is_allowed(arguments: tu
     done = chipwarden(*arguments)
     assert done.returncode == 2
     assert says in done.stderr
+
+
+def test_a_second_detector_on_the_same_state_directory_is_refused_until_the_first_has_ended(
+    detector: Detector, new_detector: Callable[..., Detector]
+) -> None:
+    detector.write("DMA_ERROR")
+    until(lambda: (file := detector.state_dir / "state.json").exists() and "DMA_ERROR" in file.read_text())
+    done = chipwarden("run", "--listen", "127.0.0.1:0", "--kubernetes", "off", "--state-dir", detector.state_dir)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1] == (
+        f"chipwarden-detector: stateDir: {detector.state_dir} is in use by another detector "
+        "(allowed: a directory of this detector's own)"
+    )
+    assert "DMA_ERROR" in (detector.state_dir / "state.json").read_text()
+    detector.kill()
+    second = new_detector(instance=detector.instance)
+    second.state_dir = detector.state_dir
+    assert second.start().faults() == {"NeuronHasError_DMA_ERROR": 1}
 
 
 @pytest.mark.parametrize(

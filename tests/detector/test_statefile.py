@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from detector.model import ClearRequest, Condition, Fault, Pending, State
-from detector.statefile import StateFile, StateFileError
+from detector.statefile import InUseError, StateFile, StateFileError
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 
 if TYPE_CHECKING:
@@ -100,6 +100,20 @@ def rejected(file: StateFile) -> list[Path]:
 def test_what_was_saved_is_loaded(file: StateFile) -> None:
     file.save(STATE)
     assert file.load() == STATE
+
+
+def test_a_directory_is_claimed_by_one_at_a_time(file: StateFile) -> None:
+    file.claim()
+    with pytest.raises(InUseError, match="state is in use by another detector"):
+        StateFile(str(file.path.parent)).claim()
+    file.save(STATE)
+    assert StateFile(str(file.path.parent)).read() == STATE, "whoever only reads need not claim it"
+
+
+def test_a_directory_that_cannot_be_made_is_not_claimed(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    StateFile(str(tmp_path / "file" / "state")).claim()
+    StateFile(str(tmp_path / "file")).claim()
 
 
 def test_nothing_saved_is_nothing_loaded(file: StateFile) -> None:
