@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from runtime.exposition import Histogram
+from runtime.vocabulary import Status
 
 if TYPE_CHECKING:
     from detector.keeper import Keeper
-    from detector.model import View
+    from detector.model import Condition, View
     from detector.sight import Sight
     from detector.source import Source
 
@@ -29,6 +30,7 @@ class Board:
         boot: id of this boot.
         instance: id of this instance; None = unknown.
         published: False while a first condition has yet to reach the API server.
+        node_read: False while it is not known yet what this instance has published before.
         platform_repair: whether AcceleratedHardwareReady is published, so that the platform repairs.
     """
 
@@ -41,6 +43,7 @@ class Board:
         boot: str,
         instance: str | None,
         published: bool = True,
+        node_read: bool = True,
         platform_repair: bool = False,
     ) -> None:
         self.source = source
@@ -49,6 +52,7 @@ class Board:
         self.boot = boot
         self.instance = instance
         self.published = published
+        self.node_read = node_read
         self.platform_repair = platform_repair
         self.view: View | None = None
         self.latency = Histogram(_LATENCY_BOUNDS)
@@ -57,6 +61,23 @@ class Board:
     def count_request(self, verb: str, code: str) -> None:
         """Count a request to the API server."""
         self.requests[verb, code] = self.requests.get((verb, code), 0) + 1
+
+    def note_node_read(self, view: View) -> None:
+        """Take in that it is known what this instance has published before.
+
+        Args:
+            view: with that in it; it takes the place of one that is shown already.
+        """
+        if self.view is not None:
+            self.view = view
+        self.node_read = True
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """Give what may be said of the conditions by now: no False before it is known that the Node says no True."""
+        conditions = self.view.conditions if self.view is not None else ()
+        if self.node_read:
+            return conditions
+        return tuple(condition for condition in conditions if condition.status is not Status.FALSE)
 
     def why_not_ready(self) -> str | None:
         """Say what is missing before anybody may rely on this node's conditions; None = nothing."""

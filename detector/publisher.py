@@ -206,6 +206,7 @@ class Publisher:
         self._meant += told
         with self._changed:
             self._outbox.drop(str(key_of(fault)) for fault in told)
+        self._board.note_node_read(health.view())
         if arrival.predecessor and not health.faults:
             self.announce([predecessor_cleared(arrival.predecessor, health.instance, now)])
         if self._pen.says_ready and arrival.ready_is_foreign:

@@ -76,7 +76,7 @@ class Pages:
                 "lost": board.source.lost,
                 "overruns": board.source.overruns,
             },
-            "conditions": view.conditions if view else (),
+            "conditions": board.conditions(),
             "faults": view.faults if view else (),
         }
         return Page(200, _JSON, msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n")

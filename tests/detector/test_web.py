@@ -204,6 +204,14 @@ def test_it_is_not_ready_before_an_api_server_has_its_first_condition(rig: Rig) 
     assert pages(rig).readyz().body == b"no condition has reached the API server yet\n"
 
 
+def test_no_condition_is_shown_as_false_before_it_is_known_what_the_node_says(rig: Rig) -> None:
+    rig.board.node_read = False
+    assert json.loads(pages(rig).conditions().body)["conditions"] == []
+    rig.reads(record(2, DMA))
+    (condition,) = json.loads(pages(rig).conditions().body)["conditions"]
+    assert condition["status"] == "True"
+
+
 def test_a_loop_that_is_stuck_is_unhealthy(rig: Rig) -> None:
     rig.sight.busy_since = rig.clock.seconds
     rig.clock.seconds += 9

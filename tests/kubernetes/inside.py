@@ -96,6 +96,7 @@ class Inside:
             boot="boot-1",
             instance=self.health.instance,
             published=False,
+            node_read=False,
             platform_repair=says_ready,
         )
         outlets = AllOutlets(board=self.board, keeper=self._keeper, requests=Requests(file))

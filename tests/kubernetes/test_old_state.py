@@ -51,6 +51,7 @@ def _stays_true(node: OwnNode, folder: Path) -> None:
     assert before["status"] == "True"
     with node.watch() as watch, Inside(node, folder) as inside:
         inside.settle()
+        assert {condition.status for condition in inside.board.conditions()} == {"True"}
         inside.advance(301)
         until(lambda: node.condition()["lastHeartbeatTime"] > before["lastHeartbeatTime"], what="a heartbeat")
     assert watch.statuses() <= {"True"}
@@ -84,8 +85,10 @@ def test_what_the_node_says_is_taken_over_by_a_later_start_if_the_first_could_no
     _forget_lines(tmp_path)
     proxy.always(answer)
     file = tmp_path / "state/state.json"
-    with Inside(node, tmp_path, kubeconfig=apiserver.kubeconfig_for(node.token(), url=proxy.url)):
+    with Inside(node, tmp_path, kubeconfig=apiserver.kubeconfig_for(node.token(), url=proxy.url)) as unheard:
         until(file.exists)
+        until(lambda: unheard.board.view)
+        assert unheard.board.conditions() == (), "no page says False either"
     assert json.loads(file.read_text())["conditions"][0]["status"] == "False"
     proxy.always(None)
     _stays_true(node, tmp_path)

@@ -121,7 +121,8 @@ def test_a_storm_is_brought_to_the_api_server_at_a_walking_pace(node: OwnNode) -
     assert len(condition["message"]) <= 1024
     assert len(detector.conditions()["faults"]) == 500
     assert _threads(node) == threads
-    node.annotate(clear="all")
+    node.wait_until(lambda condition: condition["message"] == detector.condition()["message"])
+    node.annotate(clear="all")  # means what is published by now
     node.wait_for("False", seconds=30)
     until(lambda: node.annotation("clear") is None)
     assert detector.faults() == {}
