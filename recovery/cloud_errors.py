@@ -90,7 +90,7 @@ class CloudError(PortError):
         code: the service's own name of the error; None = it said none.
         denied: the action that permissions lack; None = another cause.
         gone: the service does not know the instance.
-        unsent: certainly nothing was sent, so that certainly nothing was done.
+        unsent: see PortError.
     """
 
     def __init__(

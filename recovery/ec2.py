@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from recovery.cloud import Rounds
 
 GROUP_TAG: Final = "aws:autoscaling:groupName"
+_TURNED_AWAY: Final = frozenset({"throttled", "credentials", "denied"})  # nobody has looked at the request itself
 _MOST_PAGES: Final = 50
 _PAGE: Final = 100
 _WILDCARDS = re.compile(r"([*?\\])")
@@ -74,10 +75,14 @@ class Ec2:
         """Reboot, one attempt.
 
         Raises:
-            CloudError: it may have been rebooted all the same.
+            CloudError: it may have been rebooted all the same; unsent=True: certainly not, as when it was throttled.
         """
         check(instance)
-        self._rounds.call("ec2", "RebootInstances", Empty, attempts=1, InstanceIds=[instance])
+        try:
+            self._rounds.call("ec2", "RebootInstances", Empty, attempts=1, InstanceIds=[instance])
+        except CloudError as error:
+            error.unsent |= error.outcome in _TURNED_AWAY
+            raise
 
     def group_by_tag(self, instance: str) -> str | None:
         """Tell the group from the instance's own tag; None = no such tag.

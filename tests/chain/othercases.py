@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tests.chain.place import Place
     from tests.kubernetes.faults import FaultProxy
 
+REBOOT = "ec2:RebootInstances"
+DONE = ("pass", "done:rst", "drip", "truncate", "slow:0.3")  # after these AWS has done what it was asked for
 POOL = "pool"
 CLAIMS = "/apis/karpenter.sh/v1/nodeclaims"
 _PROVIDER = "aws:///us-east-1a/"
@@ -38,11 +40,11 @@ class RebootCase:
 
     Args:
         place: its cluster.
-        proxy: recovery's way to the API server.
+        proxy: recovery's way to the API server; None = without any trouble.
         prometheus: has its detector.
     """
 
-    def __init__(self, place: Place, proxy: FaultProxy, prometheus: PrometheusApi) -> None:
+    def __init__(self, place: Place, proxy: FaultProxy | None, prometheus: PrometheusApi) -> None:
         self.place, self.node, self.longest = place, f"{place.namespace}-node", 0.0
         instance = place.aws.player.instances(place.aws.player.make_group(5))[2]
         said = {"chipwarden.io/detector": json.dumps({"instance": instance, "boot": "b"})}
@@ -52,7 +54,7 @@ class RebootCase:
         self._scraped = prometheus.nodes[self.node] = Scraped(instance=instance)
         self._scraped.faults[KIND, DMA] = self._clock.now().timestamp() - 1
         prometheus.clock = lambda: self._clock.now().timestamp()
-        environ = {"KUBECONFIG": str(place.kubeconfig_at(proxy.url))}
+        environ = {"KUBECONFIG": str(place.kubeconfig_at(proxy.url if proxy else None))}
         rest = Rest(counted=lambda _verb, _code: None, environ=environ, whole_seconds=WHOLE)
         fleet = PrometheusFleet(
             prometheus.url,
@@ -66,12 +68,16 @@ class RebootCase:
 
     def run(self) -> None:
         """Do passes until the entry is closed and the fence lifted; the machine comes back once it was rebooted."""
-        self.longest = passes_of(self._brain, self._clock, self._is_over)
+        self.longest = passes_of(self._brain, self._clock, self._is_over, most=250)
 
     def _is_over(self) -> bool:
-        if self._scraped.faults and self.place.aws.proxy.of("ec2:RebootInstances"):
+        if self._scraped.faults and any(call.fault in DONE for call in self.place.aws.proxy.of(REBOOT)):
             self._come_back()
-        return any(entry["outcome"] and not entry["added"] for entry in self.place.entries())
+        done = ("failed", "rebooted") if self._scraped.faults else ("rebooted",)
+        return any(entry["outcome"] in done for entry in self.place.entries()) and not self._is_to_be_lifted()
+
+    def _is_to_be_lifted(self) -> bool:
+        return any(entry["outcome"] == "rebooted" and entry["added"] for entry in self.place.entries())
 
     def _come_back(self) -> None:
         self._scraped.faults.clear()
@@ -82,7 +88,7 @@ class RebootCase:
 
 
 class PoolCase:
-    """A machine of a NodePool, whose NodeClaim has no finalizer: it is gone as soon as it is deleted.
+    """A machine of a NodePool; Karpenter is played: the Node goes with its NodeClaim.
 
     Args:
         place: its cluster.
@@ -93,6 +99,7 @@ class PoolCase:
     def __init__(self, place: Place, proxy: FaultProxy, page: Server) -> None:
         self.place, self.longest = place, 0.0
         node, self.other = f"{place.namespace}-node", f"{place.namespace}-other"
+        self._node = node
         _define(place)
         instance = place.aws.player.instances(place.aws.player.make_group(1))[0]
         for name, provider in ((node, _PROVIDER + instance), (self.other, "another")):
@@ -108,7 +115,12 @@ class PoolCase:
 
     def run(self) -> None:
         """Do passes until the entry is closed."""
-        self.longest = passes_of(self._brain, self._clock, lambda: any(e["outcome"] for e in self.place.entries()))
+        self.longest = passes_of(self._brain, self._clock, self._is_over)
+
+    def _is_over(self) -> bool:
+        if self._node not in self.claims():
+            self.place.admin.ask("DELETE", f"/api/v1/nodes/{self._node}")  # 404 = it went before
+        return any(entry["outcome"] for entry in self.place.entries())
 
     def claims(self) -> set[str]:
         """List the NodeClaims of this test that are left."""

@@ -16,7 +16,7 @@ from tests.aws.surroundings import set_environment
 from tests.chain.brain import ROUND
 from tests.chain.case import KIND, WHOLE, Case
 from tests.chain.failing import API_FAULTS, FailsFirst
-from tests.chain.othercases import CLAIMS, POOL, PoolCase, RebootCase, fenced
+from tests.chain.othercases import CLAIMS, DONE, POOL, REBOOT, PoolCase, RebootCase, fenced
 from tests.chain.place import POINTS
 from tests.kubernetes.faults import FaultProxy
 from tests.recovery.prometheus_api import PrometheusApi
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tests.chain.place import Place
     from tests.recovery.servers import Server
 
-LONGEST = 10.0  # seconds of a pass: several requests, on a busy machine
+LONGEST = 6.0  # seconds of a pass: several requests, on a busy machine
 CALLS = (
     "autoscaling:DescribeAutoScalingInstances",
     "autoscaling:DescribeAutoScalingGroups",
@@ -50,6 +50,23 @@ def test_aws_fails_at_each_call(place: Place, monkeypatch: pytest.MonkeyPatch, p
     assert case.steps_back() == refused
     assert case.longest < ROUND + LONGEST
     assert fault in {call.fault for call in place.aws.proxy.of(CALLS[-1])}
+
+
+@pytest.mark.parametrize("fault", AWS_FAULTS)
+def test_aws_fails_at_a_reboot(place: Place, monkeypatch: pytest.MonkeyPatch, fault: str) -> None:
+    set_environment(monkeypatch, place.aws)
+    place.aws.proxy.will(fault, action=REBOOT)
+    with PrometheusApi({}) as prometheus:
+        case = RebootCase(place, None, prometheus)
+        case.run()
+    (entry,) = place.entries()
+    told = [call.fault for call in place.aws.proxy.of(REBOOT)]
+    turned_away = fault in ("err:400:Throttling", "err:403:AccessDenied")
+    assert told == ([fault, "pass"] if turned_away else [fault]), "never twice, unless it certainly was not done"
+    failed = not turned_away and fault not in DONE
+    assert (entry["outcome"], entry["reboots_failed"]) == ("failed" if failed else "rebooted", 0)
+    assert place.marked() == []
+    assert case.longest < ROUND + LONGEST
 
 
 @pytest.mark.parametrize("fault", API_FAULTS)
