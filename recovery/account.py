@@ -13,7 +13,7 @@ from recovery.model import Outcome, State
 from runtime import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from recovery.model import Entry
@@ -39,6 +39,8 @@ _CLOSING_EVENTS: Final = {
     Outcome.GONE: "Gone",
 }
 _BLOCKED: Final = "Blocked"
+_WAITS_TOLD: Final = frozenset({Why.INSTANCE_CHANGING, Why.NOT_IN_GROUP})  # nobody knows how long they last
+_MOST_NAMED: Final = 3  # pods in a sentence
 _MOST_TOLD: Final = 10  # nodes, of what concerns all of them
 
 
@@ -66,6 +68,7 @@ class Account:
         self._last: dict[str, tuple[str, str, Why]] = {}
         self._all: Why | None = None
         self._all_told: set[str] = set()
+        self._held_up: set[str] = set()  # entries
         self._nodes = nodes
         self._is_dry = is_dry
 
@@ -107,11 +110,44 @@ class Account:
             return
         self._last[decision.node] = key
         self._count(decision.decision, decision.reason)
+        if decision.decision == "wait":
+            self._say_wait(decision)
         if decision.decision != "blocked":
             return
         self._blocked[decision.why] = self._blocked.get(decision.why, 0) + 1
         if decision.why is not Why.BREAKER_TRIPPED:
             self._say_blocked(decision)
+
+    def _say_wait(self, decision: Decision) -> None:
+        if decision.why is Why.STEP_TAKEN:  # the step was told
+            return
+        _LOG.info(
+            "waits",
+            node=decision.node,
+            group=decision.group,
+            reason=decision.reason,
+            why=decision.why,
+            detail=decision.detail,
+            until=decision.until,
+            would=decision.would,
+        )
+        if decision.why in _WAITS_TOLD and not decision.would and not self._is_dry:
+            self._nodes.tell(decision.node, _BLOCKED, f"{decision.why}: {decision.detail}", warning=True)
+
+    def held_up(self, entry: Entry, blocked: Mapping[str, str]) -> None:
+        """Tell which pods may not be evicted, once for each entry.
+
+        Args:
+            entry: of the node that is emptied.
+            blocked: pods, and the words of those who refused.
+        """
+        if not blocked or entry.id in self._held_up:
+            return
+        self._held_up.add(entry.id)
+        words = "; ".join(f"{pod}: {said}" for pod, said in list(blocked.items())[:_MOST_NAMED])
+        detail = f"{len(blocked)} pods may not be evicted now: {words}"
+        _LOG.info("held up", node=entry.node, group=entry.group, reason=entry.reason, detail=detail)
+        self._tell(entry, _EVENTS[State.NOTIFIED], detail, warning=False)
 
     def _say_blocked(self, decision: Decision) -> None:
         _LOG.warning(
@@ -164,6 +200,8 @@ class Account:
         """Forget nodes about which nothing is decided any more."""
         for node in [node for node in self._last if node not in nodes]:
             del self._last[node]
+        if not nodes:
+            self._held_up.clear()
 
     def tripped(self, storm: Storm) -> None:
         """Tell that a breaker tripped, once."""

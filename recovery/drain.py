@@ -95,6 +95,14 @@ class Drain:
                 blocked[pod.name] = refusal[1]
         return DrainProgress(left=tuple(left), blocked=blocked)
 
+    def left(self, node: NodeFacts) -> DrainProgress:
+        """Tell which pods have to go, and ask for nothing; see `ports.Nodes`.
+
+        Raises:
+            PortError: pods could not be listed.
+        """
+        return DrainProgress(left=tuple(pod.name for pod in self._pods(node)), blocked={})
+
     def _recent(self) -> dict[str, tuple[float, str]]:
         """Keep only the refusals that still hold."""
         now = self._clock.monotonic()

@@ -113,6 +113,14 @@ class KubeNodes:
         """
         return self._drain.drain(node)
 
+    def left(self, node: NodeFacts) -> DrainProgress:
+        """Tell which pods have to go, and ask for nothing.
+
+        Raises:
+            PortError: pods could not be listed.
+        """
+        return self._drain.left(node)
+
     def tell(self, node: str, reason: str, message: str, *, warning: bool) -> None:
         """Have an Event written or renewed; returns at once and never raises."""
         self._events.tell(node, self._uids.get(node, node), reason, message, warning=warning)

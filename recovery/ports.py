@@ -86,6 +86,9 @@ class Nodes(Protocol):
     def drain(self, node: NodeFacts) -> DrainProgress:
         """Ask for the eviction of every pod that has to go, once, and tell what is left. Raises PortError."""
 
+    def left(self, node: NodeFacts) -> DrainProgress:
+        """Tell which pods have to go, and ask for nothing. Raises PortError."""
+
     def tell(self, node: str, reason: str, message: str, *, warning: bool) -> None:
         """Write or renew an Event on the Node. Never raises: an Event never fails a pass."""
 

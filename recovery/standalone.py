@@ -142,6 +142,10 @@ class OwnNode:
         del node
         return DrainProgress(left=(), blocked={})
 
+    def left(self, node: NodeFacts) -> DrainProgress:
+        """Tell that no pod has to go."""
+        return self.drain(node)
+
     def tell(self, node: str, reason: str, message: str, *, warning: bool) -> None:
         """Log what would be an Event."""
         (_LOG.warning if warning else _LOG.info)("event", node=node, reason=reason, message=message)

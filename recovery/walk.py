@@ -112,8 +112,7 @@ class Walk:
             entry = self._book.open_of(name)
             move = decide(entry, view, self._context())
             if isinstance(move, Wait):
-                self._copy(written, view)
-                return self._decision(entry, view, move)
+                return self._waits(move, entry, view, written)
             if self._is_grave(move) and move != sure:
                 view, sure, is_fresh = self._looked_at_again(view, entry, reads=not is_fresh), move, True
                 continue
@@ -180,10 +179,11 @@ class Walk:
         """Find out what a decision needs."""
         if need is not Need.DRAIN:
             return replace(view, found=self._found(need, entry, view))
-        if view.facts is None or self._tools.is_dry or not self._tools.lead.is_held():
+        nodes, is_dry = self._tools.nodes, self._tools.is_dry
+        if view.facts is None or not (is_dry or self._tools.lead.is_held()):
             return replace(view, drain_trouble="pods are not asked for now")
         try:
-            return replace(view, progress=self._tools.nodes.drain(view.facts))
+            return replace(view, progress=nodes.left(view.facts) if is_dry else nodes.drain(view.facts))
         except PortError as error:
             return replace(view, drain_trouble=str(error))
 
@@ -226,6 +226,13 @@ class Walk:
         if trouble is None and step.act is Act.FENCE:
             view = self._sights.view(view.node, entry)
         return _Taken(entry, view, trouble, is_last=trouble is not None or entry.outcome is not None)
+
+    def _waits(self, wait: Wait, entry: Entry | None, view: View, written: Entry | None) -> Decision | None:
+        """Tell how a walk ended with nothing to do now."""
+        if entry is not None and view.progress is not None:
+            self._tools.account.held_up(entry, view.progress.blocked)
+        self._copy(written, view)
+        return self._decision(entry, view, wait)
 
     def _last(self, step: Step, view: View, trouble: Wait | None) -> Decision | None:
         """Tell how a walk ended with a step."""

@@ -110,6 +110,9 @@ class SimNodes(_Port):
 
         return self.call("drain", act)
 
+    def left(self, node: NodeFacts) -> DrainProgress:
+        return self.call("left", lambda: DrainProgress(left=tuple(self._node(node.name).pods), blocked={}))
+
     def tell(self, node: str, reason: str, message: str, *, warning: bool) -> None:
         assert warning == (reason in ("Blocked", "Disagree", "ReplacementBlocked", "BreakerTripped"))
         self.world.events.append((node, reason, message))

@@ -176,3 +176,9 @@ def test_no_answer_to_an_eviction_is_an_error(server: FaultProxy, alone: Alone) 
     server.will(says(_list("a")), lambda _client, _fetch: False)
     with pytest.raises(PortError):
         alone.drain.drain(_FACTS)
+
+
+def test_pods_are_listed_for_a_plan_and_none_is_asked_to_go(server: FaultProxy, alone: Alone) -> None:
+    server.will(says(_list("a", "b")))
+    assert alone.drain.left(_FACTS) == DrainProgress(left=("x/a", "x/b"), blocked={})
+    assert [each.verb for each in server.seen] == ["GET"]
