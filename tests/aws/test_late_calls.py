@@ -146,3 +146,20 @@ def test_a_server_that_refuses_connections_has_taken_nothing(aws: Aws, monkeypat
     with leader(Leading()) as cloud, pytest.raises(CloudError) as caught:
         cloud.reboot(instance)
     assert (caught.value.unsent, caught.value.outcome) == (True, "unreachable")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["err:400:Throttling", "err:503:RequestLimitExceeded", "err:403:UnauthorizedOperation", "err:401:AuthFailure"],
+)
+def test_a_reboot_that_was_turned_away_was_not_made(aws: Aws, fault: str) -> None:
+    (instance,) = aws.player.instances(aws.player.make_group(1))
+    aws.proxy.always(fault)
+    with leader(Leading()) as cloud:
+        with pytest.raises(CloudError) as caught:
+            cloud.reboot(instance)
+        assert caught.value.unsent
+        with pytest.raises(CloudError) as caught:
+            cloud.set_unhealthy(instance)
+        assert not caught.value.unsent, "it was sent more than once, or may be, and is repeated in any case"
+    assert len(aws.proxy.of("ec2:RebootInstances")) == 1
