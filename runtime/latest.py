@@ -39,11 +39,6 @@ class Latest(Generic[_Value]):
             value, self._value = self._value, None
             return value
 
-    def wait_closed(self, timeout_seconds: float) -> bool:
-        """Wait between two attempts; True as soon as the place is closed."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._closed, timeout_seconds)
-
     @property
     def closed(self) -> bool:
         """Whether no more values will come."""

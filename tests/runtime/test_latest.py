@@ -56,27 +56,6 @@ def test_what_is_there_at_the_end_may_still_be_taken() -> None:
     assert place.take() is None
 
 
-def test_closing_ends_the_pause_between_two_attempts() -> None:
-    place: Latest[int] = Latest()
-    threading.Timer(0.05, place.close).start()
-    began = time.monotonic()
-    assert place.wait_closed(10)
-    assert time.monotonic() - began < 5
-
-
-def test_the_pause_between_two_attempts_ends_by_itself() -> None:
-    place: Latest[int] = Latest()
-    assert not place.wait_closed(0.01)
-    assert not place.closed
-
-
-def test_a_value_does_not_end_the_pause_between_two_attempts() -> None:
-    place: Latest[int] = Latest()
-    place.put(1)
-    assert not place.wait_closed(0.01)
-    assert place.take(0) == 1
-
-
 def test_a_slow_taker_never_gets_an_older_value_after_a_newer_one() -> None:
     place: Latest[int] = Latest()
     taken: list[int] = []
