@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from detector.model import Fault, device_of
+from detector.model import Fault, Mention, device_of
 from detector.wording import named_faults
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 
@@ -88,10 +88,7 @@ class Book:
         """
         rule = finding.rule
         if rule.condition is None:
-            if key not in self._mentioned:
-                self._devices[rule.reason] = self._devices.get(rule.reason, 0) + 1
-            self._mentioned[key] = self._mentioned.get(key, 0) + lines
-            return self._mentioned[key]
+            return self._mention(key, lines)
         old = self._faults.get(key)
         if old is not None:
             count = old.count + lines
@@ -127,6 +124,24 @@ class Book:
                 clears_on=rule.clears_on,
             )
         self._enter(key_of(fault), fault)
+
+    def mentioned(self) -> tuple[Mention, ...]:
+        """Show how often the temporary problems came."""
+        return tuple(
+            Mention(reason=reason, details=dict(device), count=count)
+            for (reason, device), count in self._mentioned.items()
+        )
+
+    def restore_mentioned(self, mentioned: Iterable[Mention]) -> None:
+        """Go on counting where an earlier run in this boot ended, so that no Event's count goes backwards."""
+        for mention in mentioned:
+            self._mention((mention.reason, device_of(mention.details)), mention.count)
+
+    def _mention(self, key: Key, lines: int) -> int:
+        if key not in self._mentioned:
+            self._devices[key[0]] = self._devices.get(key[0], 0) + 1
+        self._mentioned[key] = self._mentioned.get(key, 0) + lines
+        return self._mentioned[key]
 
     def named(self, condition: Condition) -> list[Fault]:
         """Read the faults that a condition of our own wording names."""

@@ -75,6 +75,7 @@ class NodeHealth:
             self._end(lambda fault: fault.clears_on is ClearsOn.REBOOT, "the node was rebooted", now)
         else:
             self._tally.restore(state.pending)
+            self._book.restore_mentioned(state.mentioned)
 
     def adopt(self, conditions: Iterable[Condition], now: datetime, *, boot: str | None) -> tuple[Fault, ...]:
         """Take over what this very instance has published and the state file does not know: it was lost, or is old.
@@ -255,6 +256,7 @@ class NodeHealth:
             faults=self._book.faults,
             pending=self._tally.pending(),
             awaits_node=self._kept.awaits_node,
+            mentioned=self._book.mentioned(),
         )
 
     def announcements(self) -> list[Announcement]:

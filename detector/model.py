@@ -218,12 +218,20 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     stamps_us: tuple[int, ...]
 
 
+class Mention(msgspec.Struct, frozen=True, kw_only=True):
+    """A temporary problem of one device: Events tell how often it came, no condition does."""
+
+    reason: str
+    details: dict[str, str]
+    count: int
+
+
 class State(msgspec.Struct, frozen=True, kw_only=True):
     """What must survive a restart of the program; the content of the state file.
 
     Args:
         v: format version; another one is not ours to read.
-        boot: the boot that `seq` and `pending` belong to.
+        boot: the boot that `seq`, `pending` and `mentioned` belong to.
         instance: the instance that all of it belongs to; None = unknown.
         seq: number of the last record read; None = none.
         awaits_node: it was begun without an earlier one, and what the Node says has not been taken in yet.
@@ -237,6 +245,7 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[Fault, ...] = ()
     pending: tuple[Pending, ...] = ()
     awaits_node: bool = False
+    mentioned: tuple[Mention, ...] = ()
 
 
 class ClearRequest(msgspec.Struct, frozen=True, kw_only=True):

@@ -123,6 +123,18 @@ def test_a_node_that_was_blind_when_its_program_ended_is_not_for_ever() -> None:
     assert after.condition().last_transition_at == at(5)
 
 
+def test_an_events_count_goes_on_after_a_restart_and_begins_anew_after_a_reboot() -> None:
+    node = Node(RULES)
+    node.say("odd", "odd", "odd", seconds=5)
+    restarted, rebooted = node.restarted(seconds=6), node.restarted(boot="boot-2", seconds=6)
+    assert (restarted.told(), rebooted.told()) == ([], [])
+    counts = []
+    for after in (restarted, rebooted):
+        after.say("odd", seconds=7)
+        counts += [(told.reason, told.count) for told in after.told()]
+    assert counts == [("ChipOdd", 4), ("ChipOdd", 1)]
+
+
 def test_the_state_says_where_reading_has_to_go_on() -> None:
     state = sick().health.state(41)
     assert (state.v, state.boot, state.instance, state.seq) == (1, "boot-1", OURS, 41)
