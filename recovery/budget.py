@@ -14,7 +14,7 @@ import msgspec
 from recovery import entries
 from recovery.decision import Why
 from recovery.model import Way
-from recovery.standing import not_serving
+from recovery.standing import not_serving, present
 
 if TYPE_CHECKING:
     from recovery.model import Entry, LedgerBody
@@ -88,10 +88,11 @@ def refuses_in(body: LedgerBody, found: Found, instance: str, budget: Budget) ->
     if len(in_group) >= budget.max_per_group:
         detail = f"{_named(in_group)} open in {group or 'unknown group'}, at most {budget.max_per_group}"
         return Refusal(why=Why.MAX_PER_GROUP, detail=detail)
-    most = most_unhealthy(found.size, budget)
+    size = _size(body, found)
+    most = most_unhealthy(size, budget)
     out = _out_of_service(body, found) | {instance}
     if len(out) > most:
-        detail = f"{len(out)} of {found.size or 'unknown'} in {group or 'unknown group'} would be out, at most {most}"
+        detail = f"{len(out)} of {size or 'unknown'} in {group or 'unknown group'} would be out, at most {most}"
         return Refusal(why=Why.MAX_UNHEALTHY_PERCENT, detail=detail)
     return None
 
@@ -99,7 +100,7 @@ def refuses_in(body: LedgerBody, found: Found, instance: str, budget: Budget) ->
 def refuses_fence(body: LedgerBody, found: Found, node: str, budget: Budget) -> Refusal | None:
     """Tell what keeps a group from one more fenced node."""
     group = found.name or ""
-    most = most_unhealthy(found.size, budget)
+    most = most_unhealthy(_size(body, found), budget)
     fenced = entries.fenced_in(body, group) | {node}
     if len(fenced) > most:
         detail = f"{len(fenced)} nodes of {group or 'unknown group'} would be fenced, at most {most}"
@@ -116,7 +117,7 @@ def remaining(body: LedgerBody, budget: Budget, fleet: int | None, now: datetime
 def remaining_in(body: LedgerBody, found: Found, budget: Budget) -> int:
     """Tell how many more a group may lose, as far as itself and the ledger tell."""
     in_group = sum(entry.group == (found.name or "") for entry in _open(body))
-    left = most_unhealthy(found.size, budget) - len(_out_of_service(body, found))
+    left = most_unhealthy(_size(body, found), budget) - len(_out_of_service(body, found))
     return max(0, min(budget.max_per_group - in_group, left))
 
 
@@ -132,8 +133,22 @@ def _admitted_at(body: LedgerBody, now: datetime) -> list[datetime]:
 
 def _out_of_service(body: LedgerBody, found: Found) -> frozenset[str]:
     """List the instances of a group that are out or being taken out, each once."""
-    being = frozenset(entry.instance for entry in _open(body) if entry.group == (found.name or ""))
+    being = _being_taken(body, found)
     return being if found.group is None else being | not_serving(found.group)
+
+
+def _being_taken(body: LedgerBody, found: Found) -> frozenset[str]:
+    return frozenset(entry.instance for entry in _open(body) if entry.group == (found.name or ""))
+
+
+def _size(body: LedgerBody, found: Found) -> int | None:
+    """Tell how many machines a group has or should have, whichever is less, with those that are being replaced.
+
+    With weights its desired capacity counts no machines, and a group that never got what it wants is no larger for it.
+    """
+    if found.group is None or found.size is None:
+        return found.size
+    return min(found.size, len(present(found) | _being_taken(body, found)))
 
 
 def _named(some: list[Entry]) -> str:

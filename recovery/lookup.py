@@ -184,8 +184,7 @@ class Lookup:
         elif failed_since is not None:
             _, failed, unread = self._reasons[name]
             group = replace(group, failed_activity=failed, activities_unread=unread)
-        size = min(group.desired, len(group.members))  # with weights the desired capacity counts no machines
-        found = Found(way=Way.AUTOSCALING, at=self._now, name=name, group=group, size=size)
+        found = Found(way=Way.AUTOSCALING, at=self._now, name=name, group=group, size=group.desired)
         self._groups[name] = found
         return found
 

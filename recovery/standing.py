@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
         denied: the action that permissions lack; then `unknown` is set too.
         running: narrow mode: running instances with the group's tag.
         ended: narrow mode: the instance is terminated; Karpenter: its NodeClaim is gone.
-        size: how many instances the group should have, at most those that it has; None = not known.
+        size: how many instances the group should have; None = not known.
     """
 
     way: Way

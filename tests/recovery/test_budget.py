@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from recovery.budget import (
     LEDGER_BYTES,
@@ -248,3 +249,18 @@ def test_policies_and_budget_are_written_as_the_contract_shows_them() -> None:
     for wrong in ({"maxConcurrent": 0}, {"maxUnhealthyPercent": 101}, {"maxConcurent": 1}, {"stormWindow": "0s"}):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert(wrong, Budget, dec_hook=decode_hook)
+
+
+def test_a_group_is_no_larger_than_the_machines_it_has_with_those_that_are_being_replaced() -> None:
+    nine = group(desired=9)
+    weighted = found(replace(nine, desired=160), size=160)
+    leaving = body(other(1, State.GONE))
+    assert refuses_in(body(), weighted, I1, Budget()) is None
+    assert why(refuses_fence(body(other(2, State.FENCED)), weighted, "n1", Budget())) is Why.MAX_UNHEALTHY_PERCENT
+    assert refuses_in(leaving, weighted, I1, Budget(max_per_group=2)) is None
+    two = body(other(1, State.GONE), other(2, State.GONE))
+    refusal = refuses_in(two, weighted, I1, Budget(max_per_group=3))
+    assert refusal is not None
+    assert refusal.detail.startswith("3 of 11 in g would be out, at most 2")
+    assert remaining_in(body(), weighted, Budget(max_per_group=9)) == 1
+    assert remaining_in(body(), found(group(desired=10)), Budget(max_per_group=9)) == 2
