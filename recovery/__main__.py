@@ -128,26 +128,31 @@ def _run(settings: Settings, _: argparse.Namespace) -> int:
 def _plan(settings: Settings, arguments: argparse.Namespace) -> int:
     from recovery.plan import is_complete, plan_json, plan_text  # noqa: PLC0415 - the same
     from recovery.preview import preview  # noqa: PLC0415 - the same
+    from recovery.store import place  # noqa: PLC0415 - the same
 
     snapshot = preview(settings)
-    print((plan_json if arguments.output == "json" else plan_text)(snapshot), end="")
+    print(plan_json(snapshot) if arguments.output == "json" else f"{place(settings)}\n{plan_text(snapshot)}", end="")
     return 0 if is_complete(snapshot) else EXIT_NOT_DONE
 
 
 def _ledger(settings: Settings, arguments: argparse.Namespace) -> int:
     from recovery.plan import ledger_json, ledger_text  # noqa: PLC0415 - the same
-    from recovery.store import store  # noqa: PLC0415 - the same
+    from recovery.store import place, store  # noqa: PLC0415 - the same
 
     ledger = store(settings)
     body, paused = ledger.load(), ledger.paused()
-    text = ledger_json(body, paused) if arguments.output == "json" else ledger_text(body, paused, ledger.now())
-    print(text, end="")
+    if arguments.output == "json":
+        print(ledger_json(body, paused), end="")
+    else:
+        print(f"{place(settings)}\n{ledger_text(body, paused, ledger.now())}", end="")
     return 0
 
 
 def _pause(settings: Settings, arguments: argparse.Namespace) -> int:
-    from recovery.store import place, store  # noqa: PLC0415 - the same
+    from recovery.store import is_here, place, store  # noqa: PLC0415 - the same
 
+    if not is_here(settings):
+        raise NotDoneError(f"not paused: neither recovery nor a detector is or was in {place(settings)}")
     store(settings).pause(arguments.why)
     print(f"paused: {place(settings)}; end it with: {NAME} resume")
     return 0

@@ -67,7 +67,7 @@ def ledger_text(body: LedgerBody | None, paused: str | None, now: datetime) -> s
     """
     lines = [f"paused: {paused}\n"] if paused is not None else []
     if body is None:
-        return "".join([*lines, "there is no ledger yet: nothing was ever done or planned\n"])
+        return "".join([*lines, "there is no ledger yet: nothing was ever done or planned here\n"])
     lines += [f"breaker of {reason} tripped {when(at, now)} ({clock(at)})\n" for reason, at in body.tripped.items()]
     lines += [f"group {group} is blocked: {why}\n" for group, why in body.blocked_groups.items()]
     if not body.entries:

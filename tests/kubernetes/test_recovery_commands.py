@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from recovery.ledger import KubeLedger
+from recovery.model import LedgerBody
 from recovery.pods import DetectorPods
 from recovery.scrape import PagesFleet
 from runtime.clock import SystemClock
@@ -59,6 +60,11 @@ def run(plane: ControlPlane, namespace: str, *arguments: str, kubeconfig: Path |
 
 def test_a_pause_is_seen_by_recovery_until_it_is_ended(apiserver: ControlPlane, namespace: str) -> None:
     store = KubeLedger(rest_for(apiserver), namespace, SystemClock())
+    refused = run(apiserver, namespace, "pause")
+    assert (refused.returncode, store.paused()) == (1, None)
+    assert f"is or was in the cluster, namespace {namespace}" in refused.stderr
+    store.load()
+    store.save(LedgerBody())
     done = run(apiserver, namespace, "pause", "until the driver is fixed")
     assert (done.returncode, store.paused()) == (0, "until the driver is fixed")
     assert f"the cluster, namespace {namespace}" in done.stdout

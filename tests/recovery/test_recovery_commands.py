@@ -113,6 +113,14 @@ def test_a_place_is_not_guessed(tmp_path: Path) -> None:
     assert (tmp_path / "paused").exists()
 
 
+def test_a_ledger_says_whose_it_is(tmp_path: Path) -> None:
+    done = recovery("ledger", "--kubernetes", "off", "--state-dir", tmp_path)
+    assert done.stdout.splitlines() == [
+        f"this machine, {tmp_path}",
+        "there is no ledger yet: nothing was ever done or planned here",
+    ]
+
+
 @pytest.mark.parametrize("command", ["run", "plan", "ledger", "pause", "resume", "reset-breaker", "cleanup"])
 def test_each_command_helps(command: str) -> None:
     done = recovery(command, "--help")
