@@ -11,6 +11,7 @@ import msgspec
 
 from recovery.policy import Budget, Policy, refuse_impossible
 from runtime.durations import Duration
+from runtime.identity import is_instance_id
 from runtime.layers import Layers, layer
 from runtime.settings import Kubernetes, LogFormat, LogLevel
 
@@ -186,6 +187,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
             raise ValueError(f"region: {self.region!r} is none (allowed: a name such as us-west-2)")
         if not _REGION.fullmatch(self.prometheus_sigv4_region):
             raise ValueError(f"prometheusSigv4Region: {self.prometheus_sigv4_region!r} is none (such as us-west-2)")
+        if self.instance_id and not is_instance_id(self.instance_id):
+            allowed = "i- and 8 or 17 lower-case hex digits"
+            raise ValueError(f"instanceId: {self.instance_id!r} is none (allowed: {allowed})")
         if self.prometheus_url:
             _check_url("prometheusUrl", self.prometheus_url, ("http", "https"))
         self._check_access()

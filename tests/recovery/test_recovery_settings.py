@@ -176,3 +176,10 @@ def test_an_impossible_file_is_refused_with_the_key_and_what_is_allowed(tmp_path
     file.write_text(text)
     with pytest.raises(SettingsError, match=words):
         resolve(file=file)
+
+
+@pytest.mark.parametrize("wrong", ["foo", "i-0ABCDEF0", "i-012", "i-0123456789abcdef0 "])
+def test_an_instance_id_that_is_none_is_refused(wrong: str) -> None:
+    with pytest.raises(SettingsError, match=r"instanceId: .* 8 or 17 lower-case hex digits"):
+        resolve("--instance-id", wrong)
+    assert resolve("--instance-id", "i-0123456789abcdef0").instance_id == "i-0123456789abcdef0"
