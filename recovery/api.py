@@ -25,6 +25,7 @@ _FORBIDDEN: Final = 403
 _INVALID: Final = 422
 # nodes "a" is forbidden: User "system:serviceaccount:x:y" cannot get resource "nodes" in API group "" at ...
 _LACKS: Final = re.compile(r'cannot (\w+) resource "([^"]+)"')
+_REFUSALS: Final = frozenset({400, _FORBIDDEN, _NOT_FOUND, 405, 406, _CONFLICT, 410, 413, 415, _INVALID})
 _OTHER_UID: Final = "metadata.uid: Invalid value"
 LIST_SECONDS: Final = 60.0
 _MOST_PARTS: Final = 1000
@@ -54,6 +55,7 @@ def port_error(error: RestError) -> PortError:
         denied=" ".join(lacks.groups()) if lacks else None,
         conflict=error.status == _CONFLICT or (error.status == _INVALID and _OTHER_UID in str(error)),
         gone=error.status == _NOT_FOUND,
+        answered=error.status in _REFUSALS,
     )
 
 
@@ -86,7 +88,7 @@ def decode(path: str, text: bytes, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.json.decode(text, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise PortError(f"{path}: not what was asked for: {error}") from error
+        raise PortError(f"{path}: not what was asked for: {error}", answered=True) from error
 
 
 def get(rest: Rest, path: str, kind: type[_Kind]) -> _Kind:

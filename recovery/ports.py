@@ -38,12 +38,14 @@ class PortError(Exception):
         conflict: bool = False,
         gone: bool = False,
         unsent: bool = False,
+        answered: bool = False,
     ) -> None:
         super().__init__(message)
         self.denied = denied
         self.conflict = conflict
         self.gone = gone
         self.unsent = unsent
+        self.answered = answered
 
 
 class Fleet(Protocol):

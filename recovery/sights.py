@@ -63,7 +63,8 @@ class Sights:
         try:
             facts = self._nodes.read(name)
         except PortError as error:
-            self._failures = 0 if error.gone else self._failures + 1
+            is_well = error.gone or error.answered  # one Node that nobody can read must not hide all others
+            self._failures = 0 if is_well else self._failures + 1
             self._why = str(error)
             return None, error.gone, None if error.gone else str(error)
         self._failures = 0

@@ -65,6 +65,18 @@ class TestNodes:
         with pytest.raises(PortError, match="not what was asked for") as caught:
             nodes.read("n")
         assert not caught.value.gone
+        assert caught.value.answered
+
+    @pytest.mark.parametrize(
+        ("status", "answered"), [(403, True), (404, True), (429, False), (500, False), (401, False)]
+    )
+    def test_a_refusal_about_one_node_is_told_from_a_server_that_is_not_well(
+        self, server: FaultProxy, nodes: KubeNodes, status: int, answered: bool
+    ) -> None:
+        server.always(_says({}, status))
+        with pytest.raises(PortError) as caught:
+            nodes.read("n")
+        assert caught.value.answered is answered
 
     def test_a_fence_without_its_copy_is_lifted_without_an_annotation(
         self, server: FaultProxy, nodes: KubeNodes

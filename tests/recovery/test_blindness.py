@@ -8,7 +8,7 @@ from recovery.decision import Why
 from recovery.model import Outcome
 from recovery.policy import Budget, Rules
 from recovery.ports import PortError
-from tests.recovery.machines import SLOW, SRAM
+from tests.recovery.machines import SLOW, SRAM, SimNode
 from tests.recovery.world import fleet
 
 
@@ -147,6 +147,25 @@ def test_an_api_server_that_fails_again_and_again_is_left_alone_for_the_rest_of_
     world.refuse({})
     world.run(process, 900)
     assert len(world.acts()) == 3
+
+
+def test_nodes_that_cannot_be_decoded_do_not_hide_the_others() -> None:
+    world, names, process = fleet(20, rules=Rules(budget=Budget(storm_nodes=50)))
+    for name in names[:5]:
+        world.break_node(name, SLOW)
+    odd = set(names[:4])
+    nodes = world.nodes
+
+    class Odd(dict[str, SimNode]):
+        def __getitem__(self, name: str) -> SimNode:
+            if name in odd:
+                raise PortError(f"{name}: not what was asked for", answered=True)
+            return super().__getitem__(name)
+
+    world.nodes = Odd(nodes)
+    world.run(process, 700)
+    assert [entry.node for entry in world.entries()] == [names[4]]
+    assert process.why(names[0]) == Why.API_UNKNOWN
 
 
 def test_a_disagreement_about_a_node_that_holds_a_slot_is_said_too_and_ends_it_after_15_minutes() -> None:
