@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from detector.book import key_of
+from detector.book import key_of, key_published
 from runtime.vocabulary import Status
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Kept:
         self.is_ours = state is not None and (None in (state.instance, instance) or state.instance == instance)
         known = state if self.is_ours else None
         self.awaits_node = known is None or known.awaits_node  # what the Node says has never been taken in
-        self.keys = frozenset(map(key_of, known.faults)) if known else frozenset()
+        self.keys = frozenset(map(key_published, known.faults)) if known else frozenset()
         times = [condition.last_heartbeat_at for condition in known.conditions] if known else []
         self._newest = max(times, default=None)
 

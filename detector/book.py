@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from detector.model import Fault, Mention, device_of
-from detector.wording import named_faults
+from detector.wording import as_named, named_faults
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 
 if TYPE_CHECKING:
@@ -29,6 +29,11 @@ _FURTHER: tuple[tuple[str, str], ...] = (("device", "further"),)
 def key_of(fault: Fault) -> Key:
     """Name the entry that a fault is."""
     return fault.reason, device_of(fault.details)
+
+
+def key_published(fault: Fault) -> Key:
+    """Name the entry that a fault is for whoever knows it from a condition's message."""
+    return fault.reason, device_of(as_named(fault.details))
 
 
 class Book:
@@ -171,19 +176,26 @@ class Book:
 
         Args:
             named: the faults.
-            known: entries that an earlier run kept: those are here, or have ended since.
+            known: entries, named as messages do, that an earlier run kept: those are here, or have ended since.
         """
         for fault in named:
             key = key_of(fault)
             if key in known or self._devices.get(fault.reason, 0) >= MOST_DEVICES:
                 continue
-            read = next((each for each in self._faults if each == key or (not key[1] and each[0] == key[0])), None)
+            read = self._read(key)
             if read is not None:  # its line has come already
                 first_at = min(self._faults[read].first_at, fault.first_at)
                 self._faults[read] = msgspec.structs.replace(self._faults[read], first_at=first_at)
                 continue
             self._again[key] = 0
             self.restore(fault)
+
+    def _read(self, published: Key) -> Key | None:
+        """Find the entry that a message means; one without a device may be any of its reason."""
+        if published in self._faults:
+            return published
+        entries = ((key, fault) for key, fault in self._faults.items() if key[0] == published[0])
+        return next((key for key, fault in entries if not published[1] or key_published(fault) == published), None)
 
     def end(self, ends: Callable[[Fault], bool]) -> list[Fault]:
         """Remove the faults that end, and return them."""

@@ -66,6 +66,11 @@ def named_faults(condition: Condition) -> list[Named]:
     return named
 
 
+def as_named(details: Mapping[str, str]) -> dict[str, str]:
+    """Tell how the details of a fault read again: odd ones come back otherwise than they were written."""
+    return _details(_on(details))
+
+
 def fault_message(finding: Finding, text: bytes) -> str:
     """Say what a line means, and quote it."""
     rule = finding.rule

@@ -154,6 +154,19 @@ def test_a_state_without_the_key_was_read_with_the_node() -> None:
     assert not msgspec.convert(document, type=State).awaits_node
 
 
+@pytest.mark.parametrize("odd", ["a;b", "chip x=1", "e" * 70, "1 y=2; ChipHangs (9 lines)"])
+def test_a_device_that_reads_otherwise_than_it_was_written_is_no_second_fault(odd: str) -> None:
+    rules = catalog(rule(r"bad (?P<device>.+)"), HANGS)
+    before = Node(rules)
+    before.health.adopt((), at(0), boot=None)
+    before.say(f"bad {odd}", seconds=5)
+    for node in (before.restarted(seconds=100), Node(rules, seconds=100)):
+        node.say(*[] if node.health.faults else [f"bad {odd}"], seconds=5)
+        node.health.adopt(before.health.view().conditions, at(101), boot="boot-1")
+        assert node.health.faults == before.health.faults
+        assert node.condition() == before.condition()
+
+
 def test_a_device_with_blanks_in_its_name_is_adopted_whole() -> None:
     state, published = known_to_the_node("broken on chip number 3")
     node = started_again(state)
