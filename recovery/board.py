@@ -13,7 +13,8 @@ from recovery.decision import Snapshot
 if TYPE_CHECKING:
     from runtime.clock import Clock
 
-# A pass may take a poll's 15 s, a cloud round and a page of calls to the API server, each with an end of its own.
+# A poll of 15 s, then a pass, which begins with no further node after 60 s; the last one may ask the cloud (30 s) and
+# have pods evicted meanwhile.
 STUCK_AFTER_SECONDS: Final = 180.0
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from recovery import entries
 from recovery.decision import Why
+from recovery.ledger_text import FULL_BYTES
 from recovery.model import Way
 from recovery.standing import not_serving, present
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from recovery.policy import Budget
     from recovery.standing import Found
 
-LEDGER_BYTES: Final = 700_000  # a ConfigMap holds 1 MiB; what is open must still fit when it grows
 _HOUR: Final = timedelta(hours=1)
 _LEAST_PER_HOUR: Final = 3
 _FLEET_TENTH: Final = 10
@@ -65,8 +65,8 @@ def refuses_any(body: LedgerBody, budget: Budget, fleet: int | None, now: dateti
 def refuses_more_entries(body: LedgerBody) -> Refusal | None:
     """Tell whether the ledger has become too large to begin anything: what is open must be able to end."""
     size = len(msgspec.json.encode(body))
-    if size > LEDGER_BYTES:
-        return Refusal(why=Why.LEDGER_FULL, detail=f"the ledger has {size} bytes, at most {LEDGER_BYTES}")
+    if size > FULL_BYTES:
+        return Refusal(why=Why.LEDGER_FULL, detail=f"the ledger has {size} bytes, at most {FULL_BYTES}")
     return None
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 VERSION: Final = 1
-FULL_BYTES: Final = 700_000  # beyond this nothing is admitted any more: contract, section 6
+# Beyond this nothing is admitted: a ConfigMap holds 1 MiB, and what is open must still fit when it grows.
+FULL_BYTES: Final = 700_000
 _TRIM_BYTES: Final = FULL_BYTES // 2
 _LARGEST_BYTES: Final = 1_000_000  # a ConfigMap holds 1 MiB
 _KEPT: Final = timedelta(hours=24)

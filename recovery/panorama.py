@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -12,6 +12,7 @@ from recovery.confirm import GRAVITY, Health
 from recovery.decision import Decision, Why
 from recovery.guard import is_enabled
 from recovery.model import Way
+from recovery.points import NEURON_REASONS
 from recovery.standing import Found
 from runtime.vocabulary import Action, FaultClass
 
@@ -23,22 +24,13 @@ if TYPE_CHECKING:
     from recovery.model import LedgerBody, Sighting
     from recovery.policy import Rules
 
-# Their alarms need data from the first minute on, whether a detector knows them or not.
-_ALWAYS: Final[tuple[str, ...]] = (
-    "NeuronHasError_SRAM_UNCORRECTABLE_ERROR",
-    "NeuronHasError_NC_UNCORRECTABLE_ERROR",
-    "NeuronHasError_HBM_UNCORRECTABLE_ERROR",
-    "NeuronHasError_DMA_ERROR",
-    "NeuronHasError_HANG_ON_COLLECTIVES",
-)
-
 
 def fault_points(sighting: Sighting) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
     """Count the nodes with each reason that detectors know, 0 included; and name them.
 
     It is the detectors' word alone, so that an alarm does not wait for anything else.
     """
-    known = {_ALWAYS, *(seen.reasons for seen in sighting.seen.values())}  # a handful: detectors know the same reasons
+    known = {NEURON_REASONS, *(seen.reasons for seen in sighting.seen.values())}  # few: detectors know the same reasons
     nodes: dict[str, list[str]] = {reason: [] for reasons in known for reason in reasons}
     for name, seen in sighting.seen.items():
         for reason in {fault.reason for fault in seen.faults}:

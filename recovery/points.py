@@ -17,15 +17,14 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 # Sent from the first minute on, so that their alarms have data: the metrics of the guide of AWS Neuron, and ours.
-ALWAYS: Final = (
+NEURON_REASONS: Final = (
     "NeuronHasError_SRAM_UNCORRECTABLE_ERROR",
     "NeuronHasError_NC_UNCORRECTABLE_ERROR",
     "NeuronHasError_HBM_UNCORRECTABLE_ERROR",
     "NeuronHasError_DMA_ERROR",
     "NeuronHasError_HANG_ON_COLLECTIVES",
-    "ReplacementBlocked",
-    "RecoveryBlocked",
 )
+ALWAYS: Final = (*NEURON_REASONS, "ReplacementBlocked", "RecoveryBlocked")
 MOST_IN_A_CALL: Final = 1000
 _MINUTE_SECONDS: Final = 60
 _LEAST_SECOND: Final = 2.0  # the service stamps by its own clock: not right on the edge between two minutes

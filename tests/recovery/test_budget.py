@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from recovery.budget import (
-    LEDGER_BYTES,
     Refusal,
     most_per_hour,
     most_unhealthy,
@@ -22,6 +21,7 @@ from recovery.budget import (
     remaining_in,
 )
 from recovery.decision import Why
+from recovery.ledger_text import FULL_BYTES
 from recovery.model import LedgerBody, Member, Outcome, State, Way
 from recovery.policy import DEFAULT, NEVER_REPLACES, Budget, Policy, Rules, refuse_impossible
 from runtime.durations import Duration, decode_hook
@@ -84,7 +84,7 @@ def test_what_was_admitted_within_the_hour_counts_though_it_is_closed_and_the_ti
 
 
 def test_a_ledger_that_is_full_lets_nothing_begin() -> None:
-    large = body(other(1, State.FENCED, outcome=Outcome.REPLACED, serial="x" * LEDGER_BYTES))
+    large = body(other(1, State.FENCED, outcome=Outcome.REPLACED, serial="x" * FULL_BYTES))
     assert why(refuses_more_entries(large)) is Why.LEDGER_FULL
     assert why(refuses_any(large, Budget(), 100, T0)) is Why.LEDGER_FULL
     assert refuses_more_entries(body()) is None
