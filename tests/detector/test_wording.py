@@ -7,7 +7,15 @@ from hypothesis import strategies as st
 
 from detector.details import printable
 from detector.model import Condition, Fault
-from detector.wording import Named, cleared_message, condition_message, fault_message, gravest_first, named_faults
+from detector.wording import (
+    Named,
+    as_named,
+    cleared_message,
+    condition_message,
+    fault_message,
+    gravest_first,
+    named_faults,
+)
 from runtime.vocabulary import Action, ClearsOn, FaultClass, Status
 from tests.detector.builders import at, finding, rule
 
@@ -128,6 +136,15 @@ def test_a_message_that_was_cut_names_what_is_left_of_it() -> None:
     named = named_faults(says(condition_message(faults)))
     assert 9 < len(named) < 30
     assert [each.details["nd"] for each in named] == [str(number) for number in range(len(named))]
+
+
+@given(
+    st.dictionaries(st.sampled_from(["nd-id", "nc-id", "device"]), st.text("ab =;()1,-x", min_size=1, max_size=64)),
+    st.integers(1, 10**9 - 1),
+)
+def test_a_fault_reads_from_a_message_as_it_is_told_to_read(details: dict[str, str], count: int) -> None:
+    message = condition_message([fault("A", details=details, count=count)])
+    assert named_faults(says(message)) == [Named("A", as_named(details), count)]
 
 
 @given(st.text())
