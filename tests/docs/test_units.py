@@ -13,7 +13,7 @@ import pytest
 from detector.settings import LAYERS as DETECTOR
 from recovery.settings import LAYERS as RECOVERY
 from tests.detector.process import Detector, until
-from tests.docs.pages import REPOSITORY
+from tests.docs.pages import REPOSITORY, read
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -86,6 +86,31 @@ def test_their_variables_are_settings() -> None:
     named = {name for unit in UNITS for name in re.findall(r"CHIPWARDEN_\w+", unit.read_text())}
     assert named <= known
     assert all("MALLOC_ARENA_MAX=1" in " ".join(_options(unit)["Environment"]) for unit in UNITS)
+
+
+@pytest.mark.parametrize(("program", "file"), [("detector", "environment"), ("recovery", "recovery-environment")])
+def test_the_command_that_the_page_installs_runs_with_the_settings_of_the_service(
+    tmp_path: Path, program: str, file: str
+) -> None:
+    (tmp_path / file).write_text('# ours\nCHIPWARDEN_INSTANCE_ID="i-0123456789abcdef0"\nAWS_REGION=us-east-2\n')
+    page = read(REPOSITORY / "docs" / "install-standalone.md")
+    commands = [command.text for block in page.blocks for command in block.commands]
+    (makes,) = (text for text in commands if text.endswith(f"/usr/local/bin/chipwarden-{program}") and "printf" in text)
+    for there, here in (
+        ("sudo ", ""),
+        ("/usr/local/bin", str(tmp_path)),
+        ("/etc/chipwarden", str(tmp_path)),
+        ("/opt/chipwarden/.venv/bin/python", sys.executable),
+        ("/opt/chipwarden", str(REPOSITORY)),
+    ):
+        makes = makes.replace(there, here)
+    subprocess.run(["/bin/sh", "-c", makes], check=True, capture_output=True, timeout=60)
+    run = ["/bin/sh", str(tmp_path / f"chipwarden-{program}"), "run", "--print-settings"]
+    done = subprocess.run(
+        run, capture_output=True, text=True, check=False, timeout=60, cwd="/", env={"PATH": "/usr/bin:/bin"}
+    )
+    expected = 'instanceId: "i-0123456789abcdef0"' if program == "detector" else 'region: "us-east-2"'
+    assert expected in done.stdout.splitlines(), done.stderr
 
 
 @pytest.mark.real
