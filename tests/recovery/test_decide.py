@@ -292,23 +292,3 @@ def test_stand_alone_a_random_time_is_waited_for() -> None:
     move = decided(entry(), view(), ctx)
     assert isinstance(move, Wait)
     assert (move.why, move.until) == (Why.CONFIRMING, T0 + timedelta(seconds=10))
-
-
-# Where recovery is not enabled.
-
-
-def test_where_recovery_is_not_enabled_the_same_is_decided_and_only_written_down() -> None:
-    looked = fresh(seen=seen(enabled=False))
-    first = stepped(decided(None, looked, context()))
-    assert (first.entry.would, first.entry.state, first.entry.added, first.act) == (True, State.FENCED, (), Act.NONE)
-    second = stepped(decided(None, looked, context(first.entry)))
-    assert (second.entry.would, second.entry.state, second.entry.id) == (True, State.ADMITTED, first.entry.id)
-    assert waits(decided(None, looked, context(second.entry))) == (Why.NOT_ENABLED, False)
-    full = context(first.entry, *(other(number, group=f"h{number}") for number in range(3)))
-    assert waits(decided(None, looked, full)) == (Why.MAX_CONCURRENT, True)
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_recoverys_own_setting_overrules_the_detectors(enabled: bool) -> None:
-    ctx = context(rules=Rules(enabled=enabled))
-    assert stepped(decided(None, fresh(seen=seen(enabled=not enabled)), ctx)).entry.would is not enabled
