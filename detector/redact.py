@@ -52,15 +52,17 @@ _TELLING: Final = (
     r"(?:pass(?:word|wd|phrase)|pwd|secret|token|credential|signature|cookie|session[_.\-]?id"
     r"|(?:api|access|private|account)[_.\-]?key|[_.\-]key)"
 )
-_TELLING_NAME: Final = compile_one(rf"(?i){_TELLING}|auth$|authorization")
+_SHORT: Final = r"(?:auth|pass|passcode|psk|pw|sig|otp)"  # telling only where a name ends with them: not `passive`
+_TELLING_NAME: Final = compile_one(rf"(?i){_TELLING}|{_SHORT}$|authorization")
 _HOST_NAMES: Final = frozenset({"host", "hostname", "nodeName", "node"})
 _QUOTE: Final = r"\\?[\"']?"
 _BARE: Final = r"(?:[^\s\"'\\]|\\.)"
 _QUOTED: Final = r"\\?\"((?:[^\"\\\n]|\\.)+)|'((?:[^'\"\\\n]|\\.)+)"
 _IS: Final = rf"{_QUOTE}[ \t]{{0,3}}[=:][ \t]{{0,3}}"
 # `secret: token: `, `--db-password `; and what may stand between these and the value.
-_NAME: Final = rf"(?:{_WORD}{_TELLING}{_WORD}|{_WORD}auth(?:orization)?)"
-_LEAD: Final = rf"(?:{_QUOTE}{_NAME}{_IS}|--?[A-Za-z0-9_\-]*{_TELLING}[A-Za-z0-9_\-]*[ \t]+)"
+_NAME: Final = rf"(?:{_WORD}{_TELLING}{_WORD}|{_WORD}(?:authorization|{_SHORT}))"
+_FLAG: Final = rf"(?:--?[A-Za-z0-9_\-]*{_TELLING}[A-Za-z0-9_\-]*|--[A-Za-z0-9_\-]*{_SHORT}|bind_?pw)[ \t]+"
+_LEAD: Final = rf"(?:{_QUOTE}{_NAME}{_IS}|{_FLAG})"
 _LEADS: Final = rf"{_LEAD}(?:{_LEAD}|(?:bearer|basic|-u)[ \t]+)*"
 _FOUR: Final = r"\d{1,3}(?:\.\d{1,3}){3}"
 _DIGEST: Final = compile_one("[0-9a-f]{64}")  # of a rule file, to be compared
@@ -148,7 +150,7 @@ _PASSES: Final = (
     ),
     _Pass(USER, r"/(?:home|Users)/([^/\s\"'\\<>:,]+)"),
     _Pass("hex", r"[0-9a-fA-F]{32,}"),  # container ids, digests, keys
-    _Pass(HOST, rf"(?i)(?:hostname{_IS}|host=){_QUOTE}([\w.\-]+)", _has_no_letter),
+    _Pass(HOST, rf"(?i)(?:hostname{_QUOTE}(?:[ \t]{{0,3}}:[ \t]{{0,3}}|[ \t]{{1,3}}=[ \t]{{1,3}}|=)|host=){_QUOTE}([\w.\-]+)", _has_no_letter),
     _Pass(HOST, r"[\w\-]+(?:\.[\w\-]+)+", _is_no_host),
     _GIVEN,  # again, for what the passes between have made of a value that was found in part
 )
