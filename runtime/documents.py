@@ -37,6 +37,9 @@ def load_yaml(text: bytes) -> Any:
     """
     try:
         text.decode("utf-8")  # else two bytes that mark UTF-16 would be an empty document
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"not UTF-8 at byte {error.start + 1}") from error
+    try:
         return yaml.load(text, Loader=_StrictLoader)  # noqa: S506 - a safe loader, made stricter
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark

@@ -59,7 +59,7 @@ def test_a_set_without_conditions_is_described_as_such(check: Callable[..., tupl
     ("content", "says"),
     [
         (b"", "it is empty"),
-        (b"\xff\xfe\x00", "incomplete UTF-16 character"),
+        (b"\xff\xfe\x00", "not UTF-8 at byte 1"),
         (b"rules: [", "line 2, column 1: "),
         (rule_file(kind="Rules"), "Invalid enum value 'Rules' - at `$.kind`"),
         (rule_file(rules=[]), "no rules"),
