@@ -23,7 +23,9 @@ def main() -> int:
         return _say(f"needs Python {'.'.join(map(str, OLDEST))} or newer, this is {sys.version.split()[0]}")
     venv, requirements = Path(sys.argv[1]), Path(sys.argv[2])
     python = venv / "bin" / "python"
-    if not _has_pip(python):
+    if venv.exists() and not all(os.access(each, os.W_OK) for each in (venv, python.parent) if each.exists()):
+        return _say(f"{venv} belongs to another user: remove it (sudo rm -r {venv}) or use it with sudo")
+    if _is_copied(venv) or not _has_pip(python):
         why_not = _create(venv)
         if why_not:
             return _say(why_not)
@@ -39,6 +41,20 @@ def main() -> int:
 def _has_pip(python: Path) -> bool:
     run = [str(python), "-m", "pip", "--version"]
     return python.exists() and not subprocess.run(run, check=False, capture_output=True).returncode  # noqa: S603 - fixed
+
+
+def _is_copied(venv: Path) -> bool:
+    """Tell whether it was made elsewhere: its programs would go on using what is there.
+
+    Source: CPython Lib/venv/__init__.py, create_configuration: pyvenv.cfg's `command` ends with the path (since 3.11;
+    read 2026-11-30). A file without it says nothing.
+    """
+    try:
+        lines = (venv / "pyvenv.cfg").read_text().splitlines()
+    except OSError:
+        return False
+    command = next((line for line in lines if line.startswith("command = ")), "")
+    return bool(command) and not command.endswith((f" {venv.absolute()}", f" {venv.resolve()}"))
 
 
 def _create(venv: Path) -> str | None:
