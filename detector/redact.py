@@ -50,7 +50,7 @@ _PUBLIC: Final = compile_one(  # projects and vendors whose names stand in rules
 _WORD: Final = r"(?:[A-Za-z0-9_.\-]|<[a-z]+-\d+>)*"
 _TELLING: Final = (
     r"(?:pass(?:word|wd|phrase)|pwd|secret|token|credential|signature|cookie|session[_.\-]?id"
-    r"|(?:api|access|private|account)[_.\-]?key|[_.\-]key)"
+    r"|(?:api|access|private|account|(?:pre)?shared)[_.\-]?key|[_.\-]key)"
 )
 _SHORT: Final = r"(?:auth|pass|passcode|psk|pw|sig|otp)"  # telling only where a name ends with them: not `passive`
 _TELLING_NAME: Final = compile_one(rf"(?i){_TELLING}|{_SHORT}$|authorization")
@@ -58,14 +58,22 @@ _HOST_NAMES: Final = frozenset({"host", "hostname", "nodeName", "node"})
 _QUOTE: Final = r"\\?[\"']?"
 _BARE: Final = r"(?:[^\s\"'\\]|\\.)"
 _QUOTED: Final = r"\\?\"((?:[^\"\\\n]|\\.)+)|'((?:[^'\"\\\n]|\\.)+)"
-_IS: Final = rf"{_QUOTE}[ \t]{{0,3}}[=:][ \t]{{0,3}}"
+_IS: Final = rf"{_QUOTE}[ \t]{{0,20}}(?:=>|:=|=|:(?:\s{{0,20}}))[ \t]{{0,20}}"
+_COLOURS: Final = compile_one(r"(?:\\(?:x1?)?)*(?:\x1b|\\x1b)(?:\[[0-9;]*[mK]?)?")  # and nothing joins to one more
 # `secret: token: `, `--db-password `; and what may stand between these and the value.
 _NAME: Final = rf"(?:{_WORD}{_TELLING}{_WORD}|{_WORD}(?:authorization|{_SHORT}))"
 _FLAG: Final = rf"(?:--?[A-Za-z0-9_\-]*{_TELLING}[A-Za-z0-9_\-]*|--[A-Za-z0-9_\-]*{_SHORT}|bind_?pw)[ \t]+"
-_LEAD: Final = rf"(?:{_QUOTE}{_NAME}{_IS}|{_FLAG})"
+_INSIDE: Final = rf"(?:[\[{{]\s{{0,20}}(?:{_QUOTE}\w{{1,40}}{_IS})?)?"  # "token": {"value": "x"}
+_PAIR: Final = rf"(?:name|key){_IS}{_QUOTE}{_NAME}{_QUOTE}[,\s]\s{{0,20}}{_QUOTE}value{_IS}"  # name: TOKEN, value: x
+_LEAD: Final = rf"(?:{_QUOTE}{_NAME}{_IS}{_INSIDE}|{_QUOTE}{_PAIR}|{_FLAG})"
 _LEADS: Final = rf"{_LEAD}(?:{_LEAD}|(?:bearer|basic|-u)[ \t]+)*"
-_FOUR: Final = r"\d{1,3}(?:\.\d{1,3}){3}"
-_DIGEST: Final = compile_one("[0-9a-f]{64}")  # of a rule file, to be compared
+_NUMBERS: Final = r"\d+(?:\.\d+){3,}"
+_FOUR: Final = 4
+_LARGEST_OCTET: Final = 255
+_KEPT_WHOLE: Final = {  # of a rule file, to be compared; of a device
+    "sha256": compile_one("[0-9a-f]{64}"),
+    "serial-num": compile_one("(?i)(?:0x)?[0-9a-f]+"),
+}
 _PLACEHOLDER: Final = compile_one(r"<[a-z]+-\d+>")
 
 
@@ -93,6 +101,16 @@ def _is_plain(value: bytes) -> bool:
     return value.lower() == value or value.upper() == value or not any(digit in value for digit in _DIGITS)
 
 
+def _is_no_four(value: bytes) -> bool:
+    """Tell whether no four of dotted numbers in a row are an IPv4 address: versions have a 535 or a 01 among them."""
+    octets = [
+        not (number[:1] == b"0" < number or len(number) > _FOUR or int(number) > _LARGEST_OCTET)
+        for number in value.split(b".")
+    ]
+    fours = (octets[at : at + _FOUR] for at in range(len(octets) - _FOUR + 1))
+    return value in _EVERYWHERE or not any(all(four) for four in fours)
+
+
 def _is_no_address(value: bytes) -> bool:
     """Tell whether groups of hex digits are something else than an IPv6 address, such as a bus address."""
     return b"::" not in value and value.count(b":") < _IPV6_GROUPS - 1
@@ -112,45 +130,62 @@ def _is_no_host(value: bytes) -> bool:
     return _PUBLIC.search(name) is not None or _DOMAIN.search(name) is None
 
 
-# AWS_SECRET_ACCESS_KEY=wJalr  "token": "abc"  password = 'a b'  --db-password hunter2
-_GIVEN: Final = _Pass(_HIDDEN, rf"(?i){_LEADS}(?:{_QUOTED}|((?:[^\s\"'\\\-]|-[^\s\"'\\\-]|\\.){_BARE}*))")
+# AWS_SECRET_ACCESS_KEY=wJalr  "token": "abc"  password = 'a b'  --db-password hunter2  --password=--hunter2
+_GIVEN: Final = _Pass(
+    _HIDDEN,
+    rf"(?i){_LEADS}(?:{_QUOTED}|((?:[^\s\"'\\\-]|-[^\s\"'\\\-]|\\.){_BARE}*))"
+    rf"|{_NAME}{_QUOTE}=(--[^\s\"'\\\-]{_BARE}*)",
+)
 _PASSES: Final = (
     # -----BEGIN RSA PRIVATE KEY-----
-    _Pass(_HIDDEN, r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s*([^\s\-<](?:[^\-<]*[^\s\-<])?)"),
+    _Pass(_HIDDEN, r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----\s*([^\s\-<](?:(?:[^\-<]|-[^\-<])*[^\s\-<])?)"),
     # audit: type=1309 audit(1764.123:456): argc=3 a0="mysql" a1=2D707373
-    _Pass(_HIDDEN, r"audit: type=\d+ audit\([0-9.:]+\):[ \t]*([^\n]+)"),
+    _Pass(_HIDDEN, r"audit\([0-9.:]+\)[ \t]*:[ \t]*([^\n]+)|audit: (?:EXECVE|PROCTITLE|USER_[A-Z]+)[ \t]+([^\n]+)"),
     _GIVEN,
     # Authorization: AWS4-HMAC-SHA256 Credential=AKIA.../us-east-1/ec2/aws4_request, Signature=...
     _Pass(_HIDDEN, rf"(?i)(?:authorization|cookie){_IS}{_QUOTE}([^\"'\n]+)"),
+    # me:hunter2@tcp(db:3306)  mysql -phunter2  sshpass -p hunter2
+    _Pass(_HIDDEN, r"([^\s:\"'<>/@]+:[^\s\"']*)@(?:tcp|udp|unix)\d?\("),
+    _Pass(_HIDDEN, r"(?:mysql|mariadb)[^\n]*?\s-p([^\s\"']+)|sshpass\s+-p\s*[\"']?([^\s\"']+)"),
     # curl -u me:hunter2
-    _Pass(_HIDDEN, r"(?:\s-u|--user)[ =][\"']?([^\s:\"'<>]+:[^\s\"']+)"),
+    _Pass(_HIDDEN, r"(?:\s-u[ =]?|--(?:proxy-)?user[ =])[\"']?([^\s:\"'<>]+:[^\s\"']+)"),
     # Bearer abc.def
     _Pass(_HIDDEN, r"(?i)(?:bearer[ \t]+([\w+/=.~\-]{8,})|basic[ \t]+([\w+/=]{16,}))"),
     # https://me:hunter2@example.com
-    _Pass(_HIDDEN, r"[A-Za-z][A-Za-z0-9+.\-]*://([^\s/\"'<>]+)@"),
+    _Pass(_HIDDEN, r"[A-Za-z][A-Za-z0-9+.\-]*://(?:([^\s/\"'<>:]*:[^\s\"]+)|([^\s/\"'<>]+))@"),
     _Pass(
         _HIDDEN,
         r"(?:AKIA|ASIA|AROA|AIDA|AGPA|AIPA|ANPA|ANVA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,}"
-        r"|eyJ[\w\-]{5,}\.[\w\-]+(?:\.[\w\-]*)?|gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w\-]{16,}"
+        r"|eyJ[\w\-]{5,}\.[\w\-]+(?:\.[\w\-]*)?|gh[opsur]_\w{16,}|github_pat_\w{16,}|glpat-[\w\-]{15,}"
+        r"|npm_[A-Za-z0-9]{30,}|pypi-Ag[\w\-]{10,}|nvapi-[\w\-]{16,}|hv[sb]\.[\w\-]{16,}|[rs]k_(?:live|test)_\w{10,}"
+        r"|\$(?:[156y7]|2[abxy]|gy|argon2\w*)\$[\w./$=,+\-]{8,}"  # hashes of passwords
         r"|xox[abeoprs]-[\w\-]{8,}|hf_[A-Za-z0-9]{16,}|AIza[\w\-]{30,}|k8s-aws-v1\.[\w\-]+",
     ),
-    _Pass(_HIDDEN, r"sk-[\w\-]{16,}|[A-Za-z0-9+/]{40,}={0,2}", _is_plain),
+    _Pass(_HIDDEN, r"(?:^|[^A-Za-z0-9])(sk-[A-Za-z0-9]{20,})"),
+    _Pass(_HIDDEN, r"sk-[\w\-]{16,}|[A-Za-z0-9+/]{10,}==|[A-Za-z0-9+/]{40,}={0,2}", _is_plain),
     # ip-10-0-0-1.us-west-2.compute.internal
-    _Pass(HOST, r"(?i)(?:ip|ec2)-\d{1,3}(?:-\d{1,3}){3}(?:\.[a-z0-9\-]*[a-z0-9])*"),
+    _Pass("ip", r"(?i)(?:ip|ec2)-\d{1,3}(?:-\d{1,3}){3}(?:\.[a-z0-9\-]*[a-z0-9])*"),
     _Pass("email", r"[\w.%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+", _is_unit),
-    _Pass("ip", rf"(?i)version[ \t:=]{{0,3}}{_FOUR}|({_FOUR})", _EVERYWHERE.__contains__),
+    _Pass("ip", rf"(?i)version[ \t:=]{{0,3}}{_NUMBERS}|({_NUMBERS})", _is_no_four),
     # 2600:1f14:1::a, fd00:ec2::254, fe80::1
     _Pass("ip", r"(?i)(?:[23][0-9a-f]{3}|f[c-f][0-9a-f]{2})(?::[0-9a-f]{0,4}){2,7}", _is_no_address),
     _Pass("mac", r"(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5,}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5,}"),
     # arn:aws:iam::123456789012:role/trainer
     _Pass(
         "account",
-        rf"(?i)(?:arn:[a-z\-]*:[a-z0-9\-]*:[a-z0-9\-]*:|account(?:[_ \-]?id)?{_QUOTE}[ \t]{{0,3}}[:=]?[ \t]{{0,3}}"
-        rf"{_QUOTE})(\d{{12}})|(\d{{12}})\.dkr\.ecr",
+        r"(?i)(?:arn:[a-z\-]*:[a-z0-9\-]*:[a-z0-9\-]*:"
+        rf"|(?:account|owner)(?:[_ \-]?id)?{_QUOTE}[ \t]{{0,3}}[:=]?[ \t]{{0,3}}"
+        rf"{_QUOTE})(\d{{12}}|\d{{4}}-\d{{4}}-\d{{4}})|(\d{{12}})\.dkr\.ecr"
+        r"|://[^\s\"']*?/(\d{12}|<account-\d+>)(?:\D|$)",  # https://sqs.us-east-1.amazonaws.com/123456789012/queue
     ),
     _Pass(USER, r"/(?:home|Users)/([^/\s\"'\\<>:,]+)"),
-    _Pass("hex", r"[0-9a-fA-F]{32,}"),  # container ids, digests, keys
-    _Pass(HOST, rf"(?i)(?:hostname{_QUOTE}(?:[ \t]{{0,3}}:[ \t]{{0,3}}|[ \t]{{1,3}}=[ \t]{{1,3}}|=)|host=){_QUOTE}([\w.\-]+)", _has_no_letter),
+    # container ids, digests, keys
+    _Pass("hex", rf"serial-num{_QUOTE}[ \t]?[=:][ \t]?{_QUOTE}(?:0x)?[0-9a-fA-F]+|([0-9a-fA-F]{{32,}})"),
+    _Pass(
+        HOST,
+        rf"(?i)(?:hostname{_QUOTE}(?:[ \t]{{0,3}}:[ \t]{{0,3}}|[ \t]{{1,3}}=[ \t]{{1,3}}|=)|host=){_QUOTE}([\w.\-]+)",
+        _has_no_letter,
+    ),
     _Pass(HOST, r"[\w\-]+(?:\.[\w\-]+)+", _is_no_host),
     _GIVEN,  # again, for what the passes between have made of a value that was found in part
 )
@@ -191,26 +226,37 @@ class Redactor:
 
     def raw(self, text: bytes) -> bytes:
         """Redact bytes of any encoding that has ASCII in it."""
+        text = _COLOURS.sub(b"", text)
         for each, pattern in self._passes:
             text = pattern.sub(partial(self._instead, each), text)
         return text
 
-    def tree(self, value: Any, key: str = "") -> Any:
+    def tree(self, value: Any, key: str = "", *, is_told: bool = False) -> Any:
         """Redact what JSON holds, so that it stays JSON.
 
         Args:
             value: null, booleans, numbers, texts, and lists and objects of them.
             key: under which it stands.
+            is_told: a name around it tells that it is secret.
         """
+        is_told = is_told or _is_telling(key)
         if isinstance(value, dict):
-            return {self.text(str(name)): self.tree(inner, str(name)) for name, inner in value.items()}
+            pair = _is_telling(str(value.get("name", value.get("key", ""))))
+            return {
+                self.text(str(name)): self.tree(inner, str(name), is_told=is_told or (pair and name == "value"))
+                for name, inner in value.items()
+            }
         if isinstance(value, list | tuple):
-            return [self.tree(inner, key) for inner in value]
+            return [self.tree(inner, key, is_told=is_told) for inner in value]
         if value is None or isinstance(value, bool):
             return value
-        if _TELLING_NAME.search(key.encode("utf-8", "replace")):
+        if is_told:
             return self._whole(_HIDDEN, str(value))
-        if not isinstance(value, str) or (key == "sha256" and _DIGEST.fullmatch(value.encode("utf-8", "replace"))):
+        return self._leaf(value, key) if isinstance(value, str) else value
+
+    def _leaf(self, value: str, key: str) -> str:
+        keeps = _KEPT_WHOLE.get(key)
+        if keeps and keeps.fullmatch(value.encode("utf-8", "replace")):
             return value
         is_host = key in _HOST_NAMES and HOST not in self._keep
         return self._whole(HOST, value) if is_host else self.text(value)
@@ -241,6 +287,10 @@ class Redactor:
     def _same(self, value: bytes) -> bytes:
         """Tell what all ways to write a value have in common."""
         return value.partition(b".")[0] if value in self._own or value.startswith(_ADDRESS_NAMES) else value
+
+
+def _is_telling(name: str) -> bool:
+    return _TELLING_NAME.search(name.encode("utf-8", "replace")) is not None
 
 
 def _is_common(name: str) -> bool:
