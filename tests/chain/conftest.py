@@ -8,8 +8,8 @@ import pytest
 
 from tests.aws.surroundings import Aws
 from tests.chain.place import Place
-from tests.kubernetes.binaries import MissingError
 from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.lending import lent
 from tests.recovery.servers import Server, answers
 
 if TYPE_CHECKING:
@@ -20,19 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real etcd and kube-apiserver of this folder's own: its tests fill it with Nodes."""
-    missing = ""
-    try:
-        plane = ControlPlane(tmp_path_factory.mktemp("chain"))
-    except MissingError as error:
-        missing = str(error)
-    if missing:
-        pytest.fail(missing, pytrace=False)
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
-        plane.remove_data()
+    yield from lent(lambda: ControlPlane(tmp_path_factory.mktemp("chain")))
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from tests.docs.kubelet import DETECTOR_POD, NAMESPACE, Kubelet
 from tests.docs.machine import Machine, aws_url
 from tests.docs.pages import REPOSITORY
 from tests.docs.sandbox import Sandbox
-from tests.kubernetes.binaries import MissingError
 from tests.kubernetes.client import KubectlError
 from tests.kubernetes.controlplane import ControlPlane
+from tests.kubernetes.lending import lent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,19 +29,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real etcd and kube-apiserver of this folder's own: commands install and remove things for the whole cluster."""
-    missing = ""
-    try:
-        plane = ControlPlane(tmp_path_factory.mktemp("docs"))
-    except MissingError as error:
-        missing = str(error)
-    if missing:
-        pytest.fail(missing, pytrace=False)
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
-        plane.remove_data()
+    yield from lent(lambda: ControlPlane(tmp_path_factory.mktemp("docs")))
 
 
 @pytest.fixture

@@ -3,42 +3,22 @@
 Nothing here is skipped: what a machine lacks is named in one sentence, together with the command that installs it.
 """
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
-from tests.kubernetes.binaries import MissingError
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.controlplane import ControlPlane
-
-_Plane = TypeVar("_Plane", bound=ControlPlane)
+from tests.kubernetes.lending import lent
 
 
 @pytest.fixture(scope="session")
 def apiserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real etcd and kube-apiserver on loopback, shared by all tests: give your Nodes names of their own."""
-    yield from _run(lambda: ControlPlane(tmp_path_factory.mktemp("apiserver")))
+    yield from lent(lambda: ControlPlane(tmp_path_factory.mktemp("apiserver")))
 
 
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A real cluster whose one Node runs pods, shared by all tests: leave the Node as it was."""
-    yield from _run(lambda: Cluster(tmp_path_factory.mktemp("cluster")))
-
-
-def _run(make: Callable[[], _Plane]) -> Iterator[_Plane]:
-    """Start it, lend it, and end it whatever happened."""
-    missing = ""
-    try:
-        plane = make()
-    except MissingError as error:
-        missing = str(error)
-    if missing:
-        pytest.fail(missing, pytrace=False)
-    try:
-        plane.start()
-        yield plane
-    finally:
-        plane.stop()
-        plane.remove_data()
+    yield from lent(lambda: Cluster(tmp_path_factory.mktemp("cluster")))
