@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 from enum import Enum
+from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -18,7 +19,7 @@ from runtime.durations import decode_hook, encode_hook
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _BOOLEANS = {True: ("on", "true"), False: ("off", "false")}
 _LARGEST_BYTES = 1 << 20
@@ -64,10 +65,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
             raise SettingsError(f"{place}: {value!r} is not plain text (allowed: UTF-8 without a zero byte)")
         if isinstance(value, bool):
             value = next((name for name in _BOOLEANS[value] if name in _members(self.kind)), value)  # YAML reads `on`
-        try:
-            return msgspec.convert(value, self.kind, strict=not written, dec_hook=decode_hook)
-        except (msgspec.ValidationError, ValueError) as error:
-            raise SettingsError(f"{place}: {_uncapitalized(str(error))}, got {value!r}{_allowed(self.kind)}") from error
+        return _converted(value, self.kind, place, written=written)
 
 
 def layer(*, env: str | tuple[str, ...] = (), flag: str = "", about: str = "") -> Meta:
@@ -189,6 +187,34 @@ def _field(name: str, key: str, annotated: Any) -> Field:
     return Field(name=name, key=key, kind=Annotated[kind, *constraints] if constraints else kind, **extra)
 
 
+def _converted(value: Any, kind: Any, place: str, *, written: bool) -> Any:
+    """Convert a value; what is refused inside an object is named by its own key."""
+    try:
+        return msgspec.convert(value, kind, strict=not written, dec_hook=decode_hook)
+    except (msgspec.ValidationError, ValueError) as error:
+        for key, part, inner in _inside(value, kind, place):
+            _converted(part, inner, f"{place}.{key}", written=written)
+        reason = _uncapitalized(str(error))
+        has_value = reason.startswith((f"{value!r} ", f"invalid enum value {value!r}")) or isinstance(value, dict)
+        got = "" if has_value else f", got {value!r}"
+        allowed = "" if "(allowed" in reason else _allowed(kind)
+        raise SettingsError(f"{place}: {reason}{got}{allowed}") from error
+
+
+def _inside(value: Any, kind: Any, place: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what is in an object: keys, values and the types that these are to have; nothing for any other value."""
+    if not isinstance(value, dict):
+        return
+    if get_origin(kind) is dict:
+        yield from ((key, part, get_args(kind)[1]) for key, part in value.items())
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        kinds = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+        for key, part in value.items():
+            if key not in kinds:
+                raise SettingsError(f"{place}: unknown key {key!r}{_meant(str(key), list(kinds))}")
+            yield key, part, kinds[key]
+
+
 def _is_odd(value: Any) -> bool:
     """Tell whether a text cannot be printed or handed to the system: bytes of another encoding, a zero byte."""
     return isinstance(value, str) and ("\0" in value or value != value.encode("utf-8", "replace").decode())
@@ -204,17 +230,18 @@ def _meant(key: str, allowed: list[str]) -> str:
 
 
 def _members(kind: Any) -> list[str]:
-    """List the values of an enumeration or a Literal; [] for any other type."""
+    """List the values of an enumeration or a Literal, or of one that may be left out; [] for any other type."""
+    if isinstance(kind, UnionType):
+        return [name for part in get_args(kind) for name in _members(part)]
     if isinstance(kind, type) and issubclass(kind, Enum):
         return [str(member.value) for member in kind]
     return [str(value) for value in get_args(kind)] if get_origin(kind) is Literal else []
 
 
 def _parts(kind: Any) -> list[str]:
-    """List the keys of a struct, or of the structs in a mapping; [] for any other type."""
-    for part in (kind, *get_args(kind)):
-        if isinstance(part, type) and issubclass(part, msgspec.Struct):
-            return list(part.__struct_encode_fields__)
+    """List the keys of a struct; [] for any other type."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return list(kind.__struct_encode_fields__)
     return []
 
 
