@@ -36,17 +36,18 @@ _SIZE_BUFFER: Final = 10  # SYSLOG_ACTION_SIZE_BUFFER; source: syslog(2), read 2
 _TICKS_AT: Final = (11, 12, 19)  # utime, stime, starttime behind the name; source: proc_pid_stat(5), read 2026-11-30
 
 
-def beginning(path: Path, most: int = _SMALL_BYTES) -> bytes:
+def beginning(path: Path, most: int = _SMALL_BYTES, *, follow: bool = True) -> bytes:
     """Read the beginning of a regular file; never waits, as for a pipe.
 
     Args:
         path: the file.
         most: how many bytes.
+        follow: a symbolic link; False = it is something else.
 
     Raises:
         OSError: it cannot be read, or is something else.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW))
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(0, "not a regular file")

@@ -26,7 +26,7 @@ from detector.follow import FileReader
 from detector.kmsg import KmsgReader
 from detector.matcher import Matcher
 from detector.node_excerpt import excerpt
-from detector.rulefiles import read
+from detector.rulefiles import looks_like_one, read
 from detector.rules import RulesError, combine, load
 from detector.settings import LAYERS, Kubernetes
 from detector.statefile import StateFile, StateFileError
@@ -104,10 +104,7 @@ class Looks:
             try:
                 text = read(name)
                 entry |= {"bytes": len(text), "sha256": hashlib.sha256(text).hexdigest()}
-                if not entry["shipped"]:
-                    file = f"rules/{number}-{Path(name).name}"
-                    self._collection.add_text(file, "a rule file of the user, redacted too", text)
-                self._rule_sets.append(load(text, name))
+                self._add_rules(f"rules/{number}-{Path(name).name}", name, text)
                 entry["loads"] = True
             except RulesError as error:
                 entry |= {"loads": False, "why": str(error)}
@@ -118,11 +115,28 @@ class Looks:
             self._collection.miss("rules together", str(error))
         self._collection.add("rules.json", "the rule sets, their checksums, and whether they load", told)
 
+    def _add_rules(self, file: str, name: str, text: bytes) -> None:
+        """Add a rule file to the archive and its rules to those looked for.
+
+        Raises:
+            RulesError: it does not load; if it is something else, the archive has nothing of it.
+        """
+        try:
+            rule_set = load(text, name)
+        except RulesError as error:
+            if not looks_like_one(text):
+                raise RulesError(f"{name}: is no rule file; only its size and checksum are told") from error
+            self._collection.add_text(file, "a rule file of the user that does not load, redacted too", text)
+            raise
+        self._rule_sets.append(rule_set)
+        if name not in SHIPPED_RULE_SETS:
+            self._collection.add_text(file, "a rule file of the user, redacted too", text)
+
     def _see_state(self) -> None:
         file = StateFile(self._settings.state_dir)
         try:
             self._collection.add("state_dir.json", "what is in the state directory", _entries(file.path.parent))
-            text = inventory.beginning(file.path, LARGEST_BYTES + 1)
+            text = inventory.beginning(file.path, LARGEST_BYTES + 1, follow=False)
             self._collection.add_text("state.json", "the state file", text)
             file.read()
         except FileNotFoundError as error:

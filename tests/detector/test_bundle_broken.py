@@ -41,13 +41,19 @@ def test_without_powers_it_tells_what_it_could_not_read_and_has_the_rest(tmp_pat
     assert {"settings.yaml", "rules.json", "state_dir.json"} <= set(opened.files)
 
 
-@pytest.mark.parametrize("garbage", ["text", "binary", "pipe", "folder", "none"])
+@pytest.mark.parametrize("garbage", ["text", "binary", "pipe", "folder", "link", "none"])
 def test_garbage_in_the_state_directory_is_shown_or_named(
     log: Log, here: list[str | Path], tmp_path: Path, garbage: str
 ) -> None:
     state = tmp_path / "state" / "state.json"
     state.parent.mkdir()
-    make = {"pipe": os.mkfifo, "folder": os.mkdir, "none": lambda _: None}
+    (tmp_path / "shadow").write_text("root:hunter2")
+    make = {
+        "pipe": os.mkfifo,
+        "folder": os.mkdir,
+        "link": lambda path: path.symlink_to("../shadow"),
+        "none": lambda _: None,
+    }
     if garbage in make:
         make[garbage](state)
     else:
@@ -61,6 +67,7 @@ def test_garbage_in_the_state_directory_is_shown_or_named(
     names = [entry["name"] for entry in opened.json("state_dir.json")]
     assert "state.json.rejected-20261130T010203" in names
     assert (garbage in ("text", "binary")) == ("state.json" in opened.files)
+    assert "hunter2" not in str(opened.files)
     if garbage == "text":
         assert opened.files["state.json"] == '{"v": 1, "from": "<ip-1>"'
 
@@ -75,13 +82,28 @@ def test_a_rule_file_that_does_not_load_is_in_it_with_the_reason(
     log: Log, here: list[str | Path], tmp_path: Path
 ) -> None:
     rules = tmp_path / "mine.yaml"
-    rules.write_text("rules: [}")
+    rules.write_text("apiVersion: chipwarden.io/v1\nrules: [}")
     log.say(neuron_line("DMA_ERROR", INSTANCE))
     opened = piped(*here, "--rules", rules, "--rules", "neuron", "--rules", "nosuch")
-    assert opened.files["rules/1-mine.yaml"] == "rules: [}"
+    assert opened.files["rules/1-mine.yaml"] == "apiVersion: chipwarden.io/v1\nrules: [}"
     assert [entry["loads"] for entry in opened.json("rules.json")] == [False, True, False]
     assert opened.json("kernel_log.json")["lines_by_reason"] == {DMA: 1}
     assert len([entry for entry in opened.manifest["missing"] if entry["what"] == "rules"]) == 2
+
+
+@pytest.mark.parametrize("text", ["root:hunter2:19000:0:::", "apiVersion: v1\nhunter2: x", '{"hunter2": "plugin"}'])
+def test_of_what_is_no_rule_file_only_size_and_checksum_are_in_it(
+    log: Log, here: list[str | Path], tmp_path: Path, text: str
+) -> None:
+    log.say("benign")
+    (tmp_path / "shadow").write_text(text)
+    (tmp_path / "x.yaml").symlink_to("shadow")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    opened = piped(*here, "--rules", tmp_path / "x.yaml", "--rules", tmp_path / "pipe.yaml")
+    told, pipe = opened.json("rules.json")
+    assert (told["loads"], told["bytes"], len(told["sha256"])) == (False, len(text), 64)
+    assert "not a regular file" in pipe["why"]
+    assert "hunter2" not in str(opened.files)
 
 
 def test_a_flood_is_read_through_and_stays_small(log: Log, here: list[str | Path]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -116,8 +117,16 @@ def test_a_name_that_is_no_set_is_told_the_sets() -> None:
     done = chipwarden("rules", "check", "neuronn")
     assert done.returncode == 2
     assert done.stderr == (
-        "chipwarden-detector: neuronn: no such rule set (allowed: neuron, nvidia, amd, gaudi, efa, or a file)\n"
+        "chipwarden-detector: neuronn: no such rule set (allowed: neuron, nvidia, amd, gaudi, efa, "
+        "or a path with a / or ending in .yaml, .yml, .json)\n"
     )
+
+
+def test_a_pipe_is_refused_rather_than_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.yaml")
+    done = chipwarden("rules", "check", f"{tmp_path}/x.yaml")
+    assert done.returncode == 2
+    assert done.stderr == f"chipwarden-detector: {tmp_path}/x.yaml: cannot be read: not a regular file\n"
 
 
 @pytest.mark.parametrize("path", ["/dev/zero", "./tests"])
