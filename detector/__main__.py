@@ -115,7 +115,9 @@ def _add_bundle(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "--output", metavar="FILE|-", default=None, help="where to; - = standard output (a new file in this directory)"
     )
     parser.add_argument(
-        "--keep-names", action="store_true", help="leave host and user names; secrets and addresses go all the same"
+        "--keep-names",
+        action="store_true",
+        help="leave host names, and user names in home paths; secrets and addresses go all the same",
     )
 
 

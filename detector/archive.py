@@ -1,7 +1,7 @@
 """An archive of a few small files: the same content gives the same bytes, and it is there whole or not at all.
 
 An edge. Nothing of the machine that writes it gets in: no user, no host, no time but the one given. Must never put a
-file in the place of something that is not a regular file: root could replace /dev/null.
+file in the place of something that is not an earlier archive: root could replace /dev/null, anybody their own work.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ import io
 import os
 import stat
 import tarfile
-from typing import TYPE_CHECKING
+import zlib
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from pathlib import Path
 
+FOLDER: Final = "chipwarden-bundle-"  # how the one folder in every archive is called, before the time
+_BLOCK: Final = 512  # of a tar file; the first one begins with the first name
 _MODE = 0o600  # redacted, but not for everybody on the machine
 
 
@@ -53,11 +56,17 @@ def check(path: Path) -> None:
     Raises:
         ArchiveError: there is something else, or no folder for it.
     """
-    if not path.parent.is_dir():
-        raise ArchiveError(f"{path.parent} is no folder")
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(path.lstat().st_mode):
-            raise ArchiveError(f"{path} is there already and is not a regular file")
+    try:
+        if not path.parent.is_dir():
+            raise ArchiveError(f"{path.parent} is no folder")
+        with contextlib.suppress(FileNotFoundError):
+            found = path.lstat()
+            if not stat.S_ISREG(found.st_mode):
+                raise ArchiveError(f"{path} is there already and is not a regular file")
+            if found.st_size and not _is_archive(path):
+                raise ArchiveError(f"{path} is there already and is not an earlier archive")
+    except OSError as error:
+        raise ArchiveError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def write(path: Path, content: bytes) -> None:
@@ -81,3 +90,11 @@ def write(path: Path, content: bytes) -> None:
             raise
     except OSError as error:
         raise ArchiveError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _is_archive(path: Path) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(fd, "rb") as file, contextlib.suppress(zlib.error):
+        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(file.read(_BLOCK), _BLOCK)
+        return unpacked.startswith(FOLDER.encode())
+    return False

@@ -53,13 +53,13 @@ def bundle(settings: Settings, output: str | None, *, keep_names: bool) -> str:
     Args:
         settings: of the detector that it is about.
         output: a file, or `-` for standard output; None = a file in the working directory.
-        keep_names: leave host and user names as they are.
+        keep_names: leave host names, and user names in home paths, as they are.
 
     Raises:
         BundleError: nothing was written.
     """
     at = datetime.now(UTC)
-    folder = f"chipwarden-bundle-{at:%Y%m%dT%H%M%SZ}"  # says nothing about the machine
+    folder = f"{archive.FOLDER}{at:%Y%m%dT%H%M%SZ}"  # says nothing about the machine
     path = Path(output or f"{folder}.tar.gz").absolute()
     try:
         if output != STDOUT:
@@ -68,8 +68,7 @@ def bundle(settings: Settings, output: str | None, *, keep_names: bool) -> str:
             raise BundleError("standard output takes no archive here; name a file with --output")
         made = collect(settings, folder, at, keep_names=keep_names)
         if output == STDOUT:
-            sys.stdout.buffer.write(made.content)
-            sys.stdout.buffer.flush()
+            _write_out(made.content)
         else:
             archive.write(path, made.content)
     except ArchiveError as error:
@@ -84,7 +83,7 @@ def collect(settings: Settings, folder: str, at: datetime, *, keep_names: bool) 
         settings: of the detector that it is about.
         folder: the one folder in the archive.
         at: the time that its files bear.
-        keep_names: leave host and user names as they are.
+        keep_names: leave host names, and user names in home paths, as they are.
     """
     names = (settings.node_name, socket.gethostname(), os.uname().nodename)
     collection = Collection(Redactor(names, keep=(HOST, USER) if keep_names else ()))
@@ -102,6 +101,22 @@ def collect(settings: Settings, folder: str, at: datetime, *, keep_names: bool) 
         missing=collection.missing,
         redacted=redacted,
     )
+
+
+def _write_out(content: bytes) -> None:
+    """Write to standard output; past its own buffer, which would be written once more at the end of the program.
+
+    Raises:
+        BundleError: not all of it could be written.
+        BrokenPipeError: the reader left.
+    """
+    try:
+        with open(sys.stdout.fileno(), "wb", closefd=False) as out:
+            out.write(content)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise BundleError(f"standard output cannot be written: {error.strerror}") from error
 
 
 def _told(place: str, made: Bundle) -> str:

@@ -210,6 +210,37 @@ def test_a_place_that_takes_no_file_is_told_at_once(here: list[str | Path], plac
     assert not Path("/dev/null").is_file()
 
 
+def test_a_full_standard_output_is_told_in_one_sentence(log: Log, here: list[str | Path]) -> None:
+    log.say("benign")
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command("bundle", *here, "--output", "-"),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == b"chipwarden-detector: standard output cannot be written: No space left on device\n"
+
+
+def test_a_folder_that_nobody_may_look_into_is_told_in_one_sentence(here: list[str | Path], tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0)
+    without = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"]  # root too
+    done = subprocess.run(
+        [*without, *command("bundle", *here, "--output", closed / "x")],
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith(
+        f"chipwarden-detector: {closed}/x cannot be written: Permission denied (--output"
+    )
+    assert len(done.stderr.splitlines()) == 1
+
+
 def on_a_terminal(*arguments: str | Path) -> tuple[int, str]:
     """Run the command with both outputs on a terminal."""
     ours, theirs = pty.openpty()

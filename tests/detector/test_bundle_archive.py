@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import tarfile
@@ -34,7 +35,7 @@ def test_entries_are_sorted_and_say_nothing_about_who_packed_them() -> None:
 
 def test_it_is_for_its_owner_only_and_replaces_an_older_one(tmp_path: Path) -> None:
     path = tmp_path / "x.tar.gz"
-    path.write_bytes(b"old")
+    path.write_bytes(archive.pack(f"{archive.FOLDER}x", {"a": b"old"}, AT))
     path.chmod(0o644)
     before = os.umask(0)
     try:
@@ -62,6 +63,22 @@ def test_what_is_no_regular_file_stays_what_it_is(tmp_path: Path, kind: str) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("content", [b"my work", gzip.compress(b"my work"), archive.pack("mine", {"a": b"1"}, AT)])
+def test_a_file_that_is_no_earlier_archive_stays(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.tar.gz"
+    path.write_bytes(content)
+    with pytest.raises(ArchiveError, match="is there already and is not an earlier archive"):
+        archive.write(path, b"new")
+    assert path.read_bytes() == content
+
+
+def test_an_empty_file_is_filled(tmp_path: Path) -> None:
+    path = tmp_path / "x.tar.gz"
+    path.touch()
+    archive.write(path, b"new")
+    assert path.read_bytes() == b"new"
+
+
 def test_a_missing_folder_is_told_before_any_work(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match=f"{tmp_path}/none is no folder"):
         archive.check(tmp_path / "none" / "x")
@@ -70,8 +87,9 @@ def test_a_missing_folder_is_told_before_any_work(tmp_path: Path) -> None:
 @pytest.mark.real
 def test_a_full_disk_keeps_the_older_one_and_leaves_nothing_behind(small_disk: Path) -> None:
     path = small_disk / "x.tar.gz"
-    archive.write(path, b"old")
+    old = archive.pack(f"{archive.FOLDER}x", {"a": b"old"}, AT)
+    archive.write(path, old)
     with pytest.raises(ArchiveError, match="cannot be written: No space left on device"):
         archive.write(path, b"n" * (1 << 17))
-    assert path.read_bytes() == b"old"
+    assert path.read_bytes() == old
     assert list(small_disk.iterdir()) == [path]
