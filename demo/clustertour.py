@@ -153,11 +153,10 @@ class ClusterTour:
         screen, first = self._screen, self._first.name
         another = f"--instance-id {self._third.instance} --kmsg {self._log.path}"
         screen.title("")
-        screen.title(
-            "Try it yourself, in a second terminal"
-            if sys.stdin.isatty()
-            else "At a terminal it stays up, and you can try"
-        )
+        if not sys.stdin.isatty():
+            screen.note("The cluster ends here; at a terminal it stays up, and you can look at it with kubectl.")
+            return
+        screen.title("Try it yourself, in a second terminal")
         for line in (
             f"export KUBECONFIG={self._cluster.plane.kubeconfig}",
             f"alias kubectl={self._cluster.kubectl}",
@@ -168,10 +167,9 @@ class ClusterTour:
             f"{sys.executable} -m detector inject {SRAM} {another}  # and look here",
         ):
             screen.command(line)
-        if sys.stdin.isatty():
-            screen.title("")
-            screen.note("Ctrl-C ends the cluster and removes everything.")
-            self._stage.stay("the cluster is up; Ctrl-C ends it")
+        screen.title("")
+        screen.note("Ctrl-C ends the cluster and removes everything.")
+        self._stage.stay("the cluster is up; Ctrl-C ends it")
 
     def _break(self, node: Node, reason: str) -> None:
         """Have a chip of a Node break, and wait until its condition says so."""

@@ -32,6 +32,7 @@ _NARROWEST: Final = 60
 _PLAIN_WIDTH: Final = 110
 _SPINNER: Final = "|/-\\"
 _TURN_SECONDS: Final = 0.12
+_REDRAW_SECONDS: Final = 0.1
 
 
 class Screen:
@@ -46,7 +47,7 @@ class Screen:
         self.is_live: Final = out.isatty() and os.environ.get("TERM") != "dumb"
         self._has_colour = self.is_live and not os.environ.get("NO_COLOR")
         self._began = time.monotonic()
-        self._status = ""
+        self._drawn = float("-inf")
         self._has_status = False
 
     def began(self) -> None:
@@ -99,14 +100,18 @@ class Screen:
 
     def quote(self, actor: str, text: str) -> None:
         """Have somebody say the beginning of a long text, on one line."""
-        room = self._room(_INDENT)
-        self.say(actor, text if len(text) <= room else f"{text[: room - 3]}...", tone="dim", is_cut=True)
+        self.say(actor, _cut(text, self._room(_INDENT)), tone="dim", is_cut=True)
 
     def text(self, text: str) -> None:
-        """Show what a command has printed, as it is, but for what a narrow terminal would break."""
+        """Show what a command has printed, as it is; on a narrow terminal, the end of a line stands below it."""
         for line in text.splitlines():
             shown = f"   {line}"
-            self._line(shown[: self._columns() - 1] if self.is_live else shown)
+            width = max(self._columns() - 1, _NARROWEST) if self.is_live else len(shown)
+            if len(shown) <= width:
+                self._line(shown)
+                continue
+            for part in textwrap.wrap(shown, width, subsequent_indent=f"{'':6}", break_on_hyphens=False):
+                self._line(part)
 
     def command(self, text: str) -> None:
         """Show a command, whole, so that it can be copied."""
@@ -114,10 +119,12 @@ class Screen:
 
     def waiting(self, what: str) -> None:
         """Show, on a terminal, what is waited for."""
-        if not self.is_live or not what:
+        now = time.monotonic()
+        if not self.is_live or not what or now - self._drawn < _REDRAW_SECONDS:
             return
-        turn = _SPINNER[int(time.monotonic() / _TURN_SECONDS) % len(_SPINNER)]
-        status = f"{self.seconds():6.2f} s {turn} {what}"[: self._columns() - 1]
+        self._drawn = now
+        turn = _SPINNER[int(now / _TURN_SECONDS) % len(_SPINNER)]
+        status = _cut(f"{self.seconds():6.2f} s {turn} {what}", self._columns() - 1)
         self._out.write(f"\r\x1b[2K{self._tint('dim', status)}")
         self._out.flush()
         self._has_status = True
@@ -153,3 +160,7 @@ class Screen:
 
     def _wrapped(self, text: str, indent: int) -> list[str]:
         return textwrap.wrap(text, self._room(indent), break_long_words=False, break_on_hyphens=False)
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: max(room - 3, 0)]}..."

@@ -36,6 +36,46 @@ def test_a_pipe_gets_no_status_line() -> None:
     assert out.getvalue() == ""
 
 
+class Terminal(io.StringIO):
+    """A terminal that keeps what it is sent."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal of 80 columns, without colour."""
+    for name, value in (("COLUMNS", "80"), ("NO_COLOR", "1"), ("TERM", "xterm")):
+        monkeypatch.setenv(name, value)
+    return Terminal()
+
+
+def test_a_narrow_terminal_shows_the_end_of_a_row_too(narrow: Terminal) -> None:
+    row = f"i-0123456789abcdef0  {'NeuronHasError_DMA_ERROR':<40}  dead  replace  replaced  12 s ago"
+    Screen(narrow).text(f"ID  REASON\n{row}")
+    lines = narrow.getvalue().splitlines()
+    assert [len(line) < 80 for line in lines] == [True] * 3
+    assert " ".join(lines).split() == ["ID", "REASON", *row.split()]
+    assert lines[2].startswith("      ")
+
+
+def test_a_pipe_gets_rows_as_they_are() -> None:
+    out = io.StringIO()
+    Screen(out).text("word  " * 40)
+    assert out.getvalue() == f"   {'word  ' * 40}".rstrip() + "\n"
+
+
+def test_the_status_line_is_drawn_ten_times_a_second_at_most_and_a_cut_is_seen(narrow: Terminal) -> None:
+    screen = Screen(narrow)
+    for _ in range(50):
+        screen.waiting("something " * 10)
+    drawn = narrow.getvalue().split("\r\x1b[2K")[1:]
+    assert len(drawn) <= 1 + screen.seconds() / 0.1
+    assert [(len(status), status[-3:]) for status in drawn] == [(79, "...")] * len(drawn)
+    assert drawn
+
+
 def test_a_recorded_log_is_whole_records_numbered_without_a_gap(tmp_path: Path) -> None:
     log = Recorded(tmp_path)
     for line in noise():
