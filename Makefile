@@ -57,8 +57,9 @@ bench: $(STAMP) ## Measure; see docs/benchmarks.md (needs root and a quiet machi
 	$(BIN)/python -m compileall -q runtime detector recovery $(VENV)/lib >/dev/null || true
 	$(BIN)/python -m bench.run $(ARGS)
 
-reference: $(STAMP) ## Write docs/reference.md anew
+reference: $(STAMP) ## Write anew what is made of other files: docs/reference.md, the PrometheusRule
 	$(BIN)/python tools/reference.py
+	$(BIN)/python tools/prometheus_rule.py
 
 lock: ## Resolve the dependencies anew
 	uv pip compile -q --universal --generate-hashes --python-version 3.11 --no-annotate --no-header --no-emit-index-url pyproject.toml -o requirements/run.txt
