@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.parse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -29,6 +29,7 @@ from detector.model import KernelMessage, Rule
 from detector.parse import parse, to_record
 from detector.source import KmsgError
 from runtime.identity import instance_id
+from runtime.layers import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -39,6 +40,7 @@ _PRIORITY = b"<3>"  # err; the kernel makes it facility user
 _ARRIVES_SECONDS = 2.0
 _LONGEST_ANSWER_BYTES = 1 << 20
 _CHUNK = 200  # lines written before some are read back, so that the ring buffer cannot overrun the check
+_NUMBERS = ("nd-id", "nc-id")  # fields that count devices and cores
 _FIELD = r"(?<![\w-]){name}=[^\s,;]+"
 
 
@@ -69,7 +71,11 @@ def inject(order: Order) -> str:
 
     Raises:
         InjectError: one sentence: how many arrived, and what to do.
+        SettingsError: there is no such device or core.
     """
+    for name in _NUMBERS:
+        if order.fields.get(name, "").startswith("-"):
+            raise SettingsError(f"{name}: {order.fields[name]} is no device or core (allowed: 0 and more)")
     text = line_of(order.rule, order.fields)
     if len(_PRIORITY + text) + 1 > _LONGEST_BYTES:
         raise InjectError(f"the line has {len(text)} bytes, the kernel takes {_LONGEST_BYTES} in one write")
@@ -109,21 +115,27 @@ def _split_at(pattern: str, text: str) -> tuple[str, str, str]:
 
 
 def fields_of_this_machine(detector_url: str, setting: str) -> dict[str, str]:
-    """Tell whose line it is to be: the running detector's instance, else what this machine knows of itself."""
-    instance = setting or _instance_of(detector_url) or instance_id(None).instance
+    """Tell whose line it is to be: the running detector's instance, else what this machine knows of itself.
+
+    Where no detector answers it says so on standard error, for a line in the log proves nothing then.
+    """
+    page = _conditions(detector_url)
+    if page is None:
+        print(f"no detector answers at {detector_url}: nobody may see this line", file=sys.stderr)
+    found = (page or {}).get("instance")
+    instance = setting or (found if isinstance(found, str) else "") or instance_id(None).instance
     fields = {"hostname": socket.gethostname()}
     return {"instance-id": instance} | fields if instance else fields
 
 
-def _instance_of(detector_url: str) -> str | None:
-    """Read the instance id on a running detector's /conditions; None if there is no detector, or it knows none."""
+def _conditions(detector_url: str) -> dict[str, Any] | None:
+    """Read a running detector's /conditions; None if there is no detector."""
     with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
         connection = http.client.HTTPConnection(urllib.parse.urlsplit(detector_url).netloc, timeout=2.0)
         with contextlib.closing(connection):
             connection.request("GET", "/conditions")
             answer = json.loads(connection.getresponse().read(_LONGEST_ANSWER_BYTES))
-        found = answer.get("instance") if isinstance(answer, dict) else None
-        return found if isinstance(found, str) else None
+        return answer if isinstance(answer, dict) else None
     return None
 
 

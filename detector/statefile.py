@@ -86,7 +86,7 @@ class StateFile:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise StateFileError(f"{self.path} cannot be read: {error.strerror}") from error
+            raise StateFileError(f"{self.path} cannot be read: {self._reason(error)}") from error
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise StateFileError(f"{self.path} is not a state file ({error})") from error
         if any(at.tzinfo is None for at in _times(state)):
@@ -111,7 +111,7 @@ class StateFile:
             fresh.replace(self.path)
             _sync_directory(self._directory)
         except OSError as error:
-            raise StateFileError(f"{self.path} cannot be written: {error.strerror}") from error
+            raise StateFileError(f"{self.path} cannot be written: {self._reason(error)}") from error
 
     def take_clear_requests(self) -> list[ClearRequest]:
         """Take the requests that `chipwarden-detector clear` left, at most 64; what is none is left where it is."""
@@ -135,7 +135,12 @@ class StateFile:
             fresh.write_bytes(msgspec.json.encode(request))
             fresh.replace(self._directory / name)
         except OSError as error:
-            raise StateFileError(f"{self._directory} cannot be written to: {error.strerror}") from error
+            raise StateFileError(f"{self._directory} cannot be written to: {self._reason(error)}") from error
+
+    def _reason(self, error: OSError) -> str:
+        if isinstance(error, NotADirectoryError | FileExistsError) and self._directory.is_file():
+            return f"stateDir names {self._directory}, which is a file (allowed: a directory)"
+        return str(error.strerror)
 
     def _set_aside(self) -> str:
         place = self.path.with_name(f"{_NAME}.rejected-{datetime.now(UTC):%Y%m%dT%H%M%S}")

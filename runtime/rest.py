@@ -181,9 +181,11 @@ class Rest:
         if self._environ.get("KUBERNETES_SERVICE_HOST"):
             config.load_incluster_config(client_configuration=configuration)
         else:
-            config.load_kube_config(
-                config_file=self._environ.get("KUBECONFIG"), client_configuration=configuration, persist_config=False
-            )
+            path = self._environ.get("KUBECONFIG")
+            try:
+                config.load_kube_config(config_file=path, client_configuration=configuration, persist_config=False)
+            except Exception as error:  # whatever the client makes of what is in the file
+                raise ValueError(f"KUBECONFIG {path}: {error}") from error
         configuration.connection_pool_maxsize = 1
         client = ApiClient(configuration)
         client.user_agent = f"chipwarden/{VERSION}"

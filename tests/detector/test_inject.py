@@ -118,9 +118,11 @@ def test_a_line_too_long_for_the_kernel_is_refused(detector: Detector) -> None:
 def test_what_cannot_be_written_to_is_told_in_one_sentence(tmp_path: Path, path: str) -> None:
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    done = chipwarden("inject", DMA, "--kmsg", tmp_path / path, "--instance-id", "i-00000000")
+    nowhere = ("--instance-id", "i-00000000", "--detector-url", "http://127.0.0.1:1")
+    done = chipwarden("inject", DMA, "--kmsg", tmp_path / path, *nowhere)
     assert done.returncode == 1
-    (told,) = done.stderr.splitlines()
+    nobody, told = done.stderr.splitlines()
+    assert nobody == "no detector answers at http://127.0.0.1:1: nobody may see this line"
     assert told.startswith(f"chipwarden-detector: {tmp_path / path}: ")
 
 
@@ -187,6 +189,15 @@ def test_the_prefix_of_a_recorded_example_is_left_out() -> None:
     assert line_of(rule("[   12.345678] NVRM: Xid"), {}) == b"NVRM: Xid"
 
 
+@pytest.mark.parametrize("flag", ["--device", "--core"])
+def test_a_device_below_0_is_refused_and_nothing_is_written(tmp_path: Path, flag: str) -> None:
+    log = tmp_path / "kmsg"
+    log.touch()
+    done = chipwarden("inject", "NeuronHasError_DMA_ERROR", flag, "-5", env={"CHIPWARDEN_KMSG": str(log)})
+    assert (done.returncode, log.read_bytes()) == (2, b"")
+    assert "-5 is no device or core (allowed: 0 and more)" in done.stderr
+
+
 def test_a_rule_without_an_example_cannot_be_injected() -> None:
     with pytest.raises(InjectError, match="rule X has no example"):
         line_of(rule(), {})
@@ -220,9 +231,12 @@ def answering() -> Iterator[Callable[[bytes], str]]:
         server.close()
 
 
-def test_the_running_detector_tells_whose_line_it_is(answering: Callable[[bytes], str]) -> None:
+def test_the_running_detector_tells_whose_line_it_is(
+    answering: Callable[[bytes], str], capsys: pytest.CaptureFixture[str]
+) -> None:
     url = answering(b'{"instance": "i-0a1b2c3d4e5f60718"}')
     assert fields_of_this_machine(url, "")["instance-id"] == "i-0a1b2c3d4e5f60718"
+    assert capsys.readouterr().err == ""  # only a detector that does not answer is worth a word
 
 
 @pytest.mark.parametrize("answer", [b"[]", b"{", b'{"instance": 7}', b'{"instance": null}', b"\xff", b""])

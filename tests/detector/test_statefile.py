@@ -121,6 +121,18 @@ def test_nothing_saved_is_nothing_loaded(file: StateFile) -> None:
     assert not file.path.parent.exists()
 
 
+def test_a_file_in_the_place_of_the_directory_is_said(tmp_path: Path) -> None:
+    (tmp_path / "state").touch()
+    file = StateFile(str(tmp_path / "state"))
+    says = f"stateDir names {tmp_path}/state, which is a file"
+    with pytest.raises(StateFileError, match=says):
+        file.read()
+    with pytest.raises(StateFileError, match=says):
+        file.save(STATE)
+    with pytest.raises(StateFileError, match=says):
+        file.leave_clear_request(ClearRequest(reason="all", faults=()))
+
+
 def test_the_directory_is_made(tmp_path: Path) -> None:
     deep = StateFile(str(tmp_path / "a" / "b" / "c"))
     deep.save(STATE)

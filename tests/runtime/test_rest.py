@@ -174,7 +174,9 @@ def test_a_kubeconfig_may_come_later(server: FaultProxy, client: Caller) -> None
     text = client.kubeconfig.read_text()
     for broken in ("", "{", "{}", "- 1"):
         client.kubeconfig.write_text(broken)
-        assert client.fails().code == "none"
+        failed = client.fails()
+        assert failed.code == "none"
+        assert f"KUBECONFIG {client.kubeconfig}: " in str(failed)
     client.kubeconfig.write_text(text)
     assert client.get() == b"{}"
 
