@@ -103,12 +103,16 @@ def _is_plain(value: bytes) -> bool:
 
 def _is_no_four(value: bytes) -> bool:
     """Tell whether no four of dotted numbers in a row are an IPv4 address: versions have a 535 or a 01 among them."""
-    octets = [
-        not (number[:1] == b"0" < number or len(number) > _FOUR or int(number) > _LARGEST_OCTET)
-        for number in value.split(b".")
-    ]
+    numbers = value.split(b".")
+    octets = [_is_octet(number) for number in numbers]
+    octets[0] |= len(numbers[0]) >= _FOUR  # something else stands before it, or behind it
+    octets[-1] |= len(numbers[-1]) >= _FOUR
     fours = (octets[at : at + _FOUR] for at in range(len(octets) - _FOUR + 1))
     return value in _EVERYWHERE or not any(all(four) for four in fours)
+
+
+def _is_octet(number: bytes) -> bool:
+    return len(number) < _FOUR and int(number) <= _LARGEST_OCTET and (number == b"0" or number[:1] != b"0")
 
 
 def _is_no_address(value: bytes) -> bool:
@@ -144,15 +148,14 @@ _PASSES: Final = (
     _GIVEN,
     # Authorization: AWS4-HMAC-SHA256 Credential=AKIA.../us-east-1/ec2/aws4_request, Signature=...
     _Pass(_HIDDEN, rf"(?i)(?:authorization|cookie){_IS}{_QUOTE}([^\"'\n]+)"),
-    # me:hunter2@tcp(db:3306)  mysql -phunter2  sshpass -p hunter2
-    _Pass(_HIDDEN, r"([^\s:\"'<>/@]+:[^\s\"']*)@(?:tcp|udp|unix)\d?\("),
+    # mysql -phunter2  sshpass -p hunter2  curl -u me:hunter2
     _Pass(_HIDDEN, r"(?:mysql|mariadb)[^\n]*?\s-p([^\s\"']+)|sshpass\s+-p\s*[\"']?([^\s\"']+)"),
-    # curl -u me:hunter2
     _Pass(_HIDDEN, r"(?:\s-u[ =]?|--(?:proxy-)?user[ =])[\"']?([^\s:\"'<>]+:[^\s\"']+)"),
     # Bearer abc.def
     _Pass(_HIDDEN, r"(?i)(?:bearer[ \t]+([\w+/=.~\-]{8,})|basic[ \t]+([\w+/=]{16,}))"),
-    # https://me:hunter2@example.com
+    # https://me:hunter2@example.com  me:hunter2@tcp(db:3306)
     _Pass(_HIDDEN, r"[A-Za-z][A-Za-z0-9+.\-]*://(?:([^\s/\"'<>:]*:[^\s\"]+)|([^\s/\"'<>]+))@"),
+    _Pass(_HIDDEN, r"([^\s:\"'<>/@]+:[^\s\"']*)@(?:tcp|udp|unix)\d?\("),
     _Pass(
         _HIDDEN,
         r"(?:AKIA|ASIA|AROA|AIDA|AGPA|AIPA|ANPA|ANVA|APKA|ABIA|ACCA|ASCA)[A-Z0-9]{12,}"
@@ -170,7 +173,6 @@ _PASSES: Final = (
     # 2600:1f14:1::a, fd00:ec2::254, fe80::1
     _Pass("ip", r"(?i)(?:[23][0-9a-f]{3}|f[c-f][0-9a-f]{2})(?::[0-9a-f]{0,4}){2,7}", _is_no_address),
     _Pass("mac", r"(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5,}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5,}"),
-    # arn:aws:iam::123456789012:role/trainer
     _Pass(
         "account",
         r"(?i)(?:arn:[a-z\-]*:[a-z0-9\-]*:[a-z0-9\-]*:"
@@ -179,13 +181,14 @@ _PASSES: Final = (
         r"|://[^\s\"']*?/(\d{12}|<account-\d+>)(?:\D|$)",  # https://sqs.us-east-1.amazonaws.com/123456789012/queue
     ),
     _Pass(USER, r"/(?:home|Users)/([^/\s\"'\\<>:,]+)"),
-    # container ids, digests, keys
-    _Pass("hex", rf"serial-num{_QUOTE}[ \t]?[=:][ \t]?{_QUOTE}(?:0x)?[0-9a-fA-F]+|([0-9a-fA-F]{{32,}})"),
     _Pass(
         HOST,
         rf"(?i)(?:hostname{_QUOTE}(?:[ \t]{{0,3}}:[ \t]{{0,3}}|[ \t]{{1,3}}=[ \t]{{1,3}}|=)|host=){_QUOTE}([\w.\-]+)",
         _has_no_letter,
     ),
+    _Pass(
+        "hex", rf"serial-num(?:=|{_QUOTE}:[ ]?\\?[\"'])(?:0x)?[0-9a-fA-F]+|([0-9a-fA-F]{{32,}})"
+    ),  # ids, digests, keys
     _Pass(HOST, r"[\w\-]+(?:\.[\w\-]+)+", _is_no_host),
     _GIVEN,  # again, for what the passes between have made of a value that was found in part
 )

@@ -7,12 +7,16 @@ import os
 import socket
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from runtime.pages import Page, Server
 from tests.detector.opened import INSTANCE, Log, alone, piped
 from tests.detector.process import chipwarden, neuron_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DMA = "NeuronHasError_DMA_ERROR"
 
@@ -48,7 +52,7 @@ def test_garbage_in_the_state_directory_is_shown_or_named(
     state = tmp_path / "state" / "state.json"
     state.parent.mkdir()
     (tmp_path / "shadow").write_text("root:hunter2")
-    make = {
+    make: dict[str, Callable[[Path], None]] = {
         "pipe": os.mkfifo,
         "folder": os.mkdir,
         "link": lambda path: path.symlink_to("../shadow"),
