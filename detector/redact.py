@@ -56,7 +56,8 @@ _SHORT: Final = r"(?:auth|pass|passcode|psk|pw|sig|otp)"  # telling only where a
 _TELLING_NAME: Final = compile_one(rf"(?i){_TELLING}|{_SHORT}$|authorization")
 _HOST_NAMES: Final = frozenset({"host", "hostname", "nodeName", "node"})
 _QUOTE: Final = r"\\?[\"']?"
-_BARE: Final = r"(?:[^\s\"'\\]|\\.)"
+_ESCAPED: Final = r"(?:\\\S|\\[ \t][^\s\"'\\\-])"  # no blank before a flag: it would hide that in place of its value
+_BARE: Final = rf"(?:[^\s\"'\\]|{_ESCAPED})"
 _QUOTED: Final = r"\\?\"((?:[^\"\\\n]|\\.)+)|'((?:[^'\"\\\n]|\\.)+)"
 _IS: Final = rf"{_QUOTE}[ \t]{{0,20}}(?:=>|:=|=|:(?:\s{{0,20}}))[ \t]{{0,20}}"
 _COLOURS: Final = compile_one(r"(?:\\(?:x1?)?)*(?:\x1b|\\x1b)(?:\[[0-9;]*[mK]?)?")  # and nothing joins to one more
@@ -137,7 +138,7 @@ def _is_no_host(value: bytes) -> bool:
 # AWS_SECRET_ACCESS_KEY=wJalr  "token": "abc"  password = 'a b'  --db-password hunter2  --password=--hunter2
 _GIVEN: Final = _Pass(
     _HIDDEN,
-    rf"(?i){_LEADS}(?:{_QUOTED}|((?:[^\s\"'\\\-]|-[^\s\"'\\\-]|\\.){_BARE}*))"
+    rf"(?i){_LEADS}(?:{_QUOTED}|((?:[^\s\"'\\\-]|-[^\s\"'\\\-]|{_ESCAPED}){_BARE}*))"
     rf"|{_NAME}{_QUOTE}=(--[^\s\"'\\\-]{_BARE}*)",
 )
 _PASSES: Final = (
@@ -151,7 +152,6 @@ _PASSES: Final = (
     # mysql -phunter2  sshpass -p hunter2  curl -u me:hunter2
     _Pass(_HIDDEN, r"(?:mysql|mariadb)[^\n]*?\s-p([^\s\"']+)|sshpass\s+-p\s*[\"']?([^\s\"']+)"),
     _Pass(_HIDDEN, r"(?:\s-u[ =]?|--(?:proxy-)?user[ =])[\"']?([^\s:\"'<>]+:[^\s\"']+)"),
-    # Bearer abc.def
     _Pass(_HIDDEN, r"(?i)(?:bearer[ \t]+([\w+/=.~\-]{8,})|basic[ \t]+([\w+/=]{16,}))"),
     # https://me:hunter2@example.com  me:hunter2@tcp(db:3306)
     _Pass(_HIDDEN, r"[A-Za-z][A-Za-z0-9+.\-]*://(?:([^\s/\"'<>:]*:[^\s\"]+)|([^\s/\"'<>]+))@"),

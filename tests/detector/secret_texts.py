@@ -23,6 +23,8 @@ SECRETS = [
     ("--db-password=hunter2", "hunter2"),
     ("--password --token hunter2", "hunter2"),
     ("--password -hunter2", "hunter2"),
+    ("pass=\\ --token hunter2", "hunter2"),
+    ("password=hun\\ ter2", "ter2"),
     ("curl -u me:hunter2 x", "hunter2"),
     ("curl --user=me:hunter2 x", "hunter2"),
     ('{"token": "abc\\"hunter2", "a": "b"}', "hunter2"),
