@@ -36,6 +36,8 @@ _COMMON_WORDS: Final = "chipwarden detector localhost kernel linux instance defa
 _EVERYWHERE: Final = frozenset({b"127.0.0.1", b"0.0.0.0", b"169.254.169.254", b"255.255.255.255"})
 _DIGITS: Final = tuple(b"%d" % digit for digit in range(10))
 _IPV6_GROUPS: Final = 8
+_ADDRESS_NAME: Final = r"(?i)(?:ip|ec2)-\d{1,3}(?:-\d{1,3}){3}(?:\.[a-z0-9\-]*[a-z0-9])*"  # ip-10-0-0-1.ec2.internal
+_ADDRESS: Final = compile_one(_ADDRESS_NAME)
 _ADDRESS_NAMES: Final = (b"ip-", b"ec2-")  # how EC2 names hosts: one and the same with and without the domain
 _UNITS: Final = (".service", ".socket", ".slice", ".scope", ".mount", ".timer", ".target", ".device", ".path", ".swap")
 _DOMAIN: Final = compile_one(
@@ -142,7 +144,6 @@ _GIVEN: Final = _Pass(
     rf"|{_NAME}{_QUOTE}=(--[^\s\"'\\\-]{_BARE}*)",
 )
 _PASSES: Final = (
-    # -----BEGIN RSA PRIVATE KEY-----
     _Pass(_HIDDEN, r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----\s*([^\s\-<](?:(?:[^\-<]|-[^\-<])*[^\s\-<])?)"),
     # audit: type=1309 audit(1764.123:456): argc=3 a0="mysql" a1=2D707373
     _Pass(_HIDDEN, r"audit\([0-9.:]+\)[ \t]*:[ \t]*([^\n]+)|audit: (?:EXECVE|PROCTITLE|USER_[A-Z]+)[ \t]+([^\n]+)"),
@@ -166,11 +167,9 @@ _PASSES: Final = (
     ),
     _Pass(_HIDDEN, r"(?:^|[^A-Za-z0-9])(sk-[A-Za-z0-9]{20,})"),
     _Pass(_HIDDEN, r"sk-[\w\-]{16,}|[A-Za-z0-9+/]{10,}==|[A-Za-z0-9+/]{40,}={0,2}", _is_plain),
-    # ip-10-0-0-1.us-west-2.compute.internal
-    _Pass("ip", r"(?i)(?:ip|ec2)-\d{1,3}(?:-\d{1,3}){3}(?:\.[a-z0-9\-]*[a-z0-9])*"),
+    _Pass("ip", _ADDRESS_NAME),
     _Pass("email", r"[\w.%+\-]+@[A-Za-z0-9\-]+(?:\.[A-Za-z0-9\-]+)+", _is_unit),
     _Pass("ip", rf"(?i)version[ \t:=]{{0,3}}{_NUMBERS}|({_NUMBERS})", _is_no_four),
-    # 2600:1f14:1::a, fd00:ec2::254, fe80::1
     _Pass("ip", r"(?i)(?:[23][0-9a-f]{3}|f[c-f][0-9a-f]{2})(?::[0-9a-f]{0,4}){2,7}", _is_no_address),
     _Pass("mac", r"(?i)[0-9a-f]{2}(?::[0-9a-f]{2}){5,}|[0-9a-f]{2}(?:-[0-9a-f]{2}){5,}"),
     _Pass(
@@ -258,10 +257,11 @@ class Redactor:
         return self._leaf(value, key) if isinstance(value, str) else value
 
     def _leaf(self, value: str, key: str) -> str:
+        raw = value.encode("utf-8", "replace")
         keeps = _KEPT_WHOLE.get(key)
-        if keeps and keeps.fullmatch(value.encode("utf-8", "replace")):
+        if keeps and keeps.fullmatch(raw):
             return value
-        is_host = key in _HOST_NAMES and HOST not in self._keep
+        is_host = key in _HOST_NAMES and HOST not in self._keep and not _ADDRESS.fullmatch(raw)
         return self._whole(HOST, value) if is_host else self.text(value)
 
     def _whole(self, kind: str, value: str) -> str:

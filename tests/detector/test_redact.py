@@ -79,6 +79,8 @@ def test_json_stays_json_and_keys_tell_what_values_are() -> None:
     found = {
         "hostname": "trainer",
         "nodeName": "",
+        "node": "ip-10-0-0-9.ec2.internal",
+        "text": "on ip-10-0-0-9",
         "apiToken": "hunter2",
         "pin_secret": 1234,
         "auth": ["one", None, True],
@@ -95,6 +97,8 @@ def test_json_stays_json_and_keys_tell_what_values_are() -> None:
     assert redacted == {
         "hostname": "<host-1>",
         "nodeName": "",
+        "node": "<ip-1>",
+        "text": "on <ip-1>",
         "apiToken": "<hidden-1>",
         "pin_secret": "<hidden-2>",
         "auth": ["<hidden-3>", None, True],
@@ -102,7 +106,7 @@ def test_json_stays_json_and_keys_tell_what_values_are() -> None:
         "token": {"value": "<hidden-5>"},
         "env": [{"value": "<hidden-6>", "name": "DB_PASSWORD"}],
         "serial-num": "12" * 16,
-        "<ip-1>": {"text": 'says "password:"', "n": 1.5, "list": [1, "<email-1>"]},
+        "<ip-2>": {"text": 'says "password:"', "n": 1.5, "list": [1, "<email-1>"]},
         "sha256": "ab" * 32,
         "again": "<hex-1>",
     }
