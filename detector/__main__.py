@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 from pathlib import Path
@@ -163,7 +164,7 @@ def _inject(arguments: argparse.Namespace) -> int:
         print(f"{NAME}: {error}", file=sys.stderr)
         return EXIT_NOT_DONE
     print(f"{arguments.count} written to {settings.kmsg} and read back: {text}")
-    print(f"look at {arguments.detector_url}/conditions, or: kubectl describe node $NODE_NAME")
+    print(f"look at {arguments.detector_url}/conditions, or: kubectl describe node {settings.node_name or 'NODE'}")
     return 0
 
 
@@ -172,7 +173,9 @@ def _rule(reason: str, settings: Settings) -> Rule:
     names = dict.fromkeys([*settings.rules, *SHIPPED_RULE_SETS])
     rules = {rule.reason: rule for rule in reversed(load_all(list(names)).rules)}
     if reason not in rules:
-        raise SettingsError(f"{reason}: no rule has this reason (allowed: {', '.join(sorted(rules))})")
+        close = difflib.get_close_matches(reason, sorted(rules), n=3)
+        hint = f"did you mean {' or '.join(close)}?" if close else "allowed: those that docs/reference.md lists"
+        raise SettingsError(f"{reason}: no rule has this reason ({hint})")
     return rules[reason]
 
 
@@ -221,7 +224,8 @@ def _clear(arguments: argparse.Namespace) -> int:
     state = file.read()
     active = sorted({fault.reason for fault in state.faults}) if state else []
     if not active or arguments.reason not in ("all", *active):
-        allowed = f"active: {', '.join(active)}" if active else "nothing is active"
+        nothing = "nothing is active" if state else "there is no state file: is --state-dir the detector's?"
+        allowed = f"active: {', '.join(active)}" if active else nothing
         print(f"{NAME}: {arguments.reason}: there is no such fault in {file.path} ({allowed})", file=sys.stderr)
         return EXIT_NOT_DONE
     file.leave_clear_request(ClearRequest(reason=arguments.reason, faults=state.faults if state else ()))

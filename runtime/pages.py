@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import math
 import os
 import re
@@ -256,7 +257,8 @@ def _listen(listen: str) -> socket.socket:
         listener = socket.create_server(address, family=family, backlog=64, dualstack_ipv6=both)
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]
-        raise PagesError(f"cannot listen on {listen!r}: {reason} ({_ALLOWED_LISTEN})") from error
+        hint = "another program has this port" if error.errno == errno.EADDRINUSE else _ALLOWED_LISTEN
+        raise PagesError(f"cannot listen on {listen!r}: {reason} ({hint})") from error
     listener.setblocking(False)
     return listener
 

@@ -53,7 +53,7 @@ def test_one_fault_is_cleared_and_the_other_stays(detector: Detector) -> None:
 def test_without_a_fault_there_is_nothing_to_clear(tmp_path: Path, reason: str) -> None:
     done = clear(reason, tmp_path)
     assert done.returncode == 1
-    assert done.stderr.endswith("(nothing is active)\n")
+    assert done.stderr.endswith("(there is no state file: is --state-dir the detector's?)\n")
     assert list(tmp_path.iterdir()) == []
 
 
