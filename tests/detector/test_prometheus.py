@@ -7,6 +7,7 @@ import http.client
 import json
 import subprocess
 import urllib.parse
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,10 @@ class Prometheus:
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=10)
         with contextlib.closing(connection), contextlib.suppress(ConnectionError):
             connection.request("GET", f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
-            answer = json.loads(connection.getresponse().read())
+            response = connection.getresponse()
+            if response.status == HTTPStatus.SERVICE_UNAVAILABLE:  # it listens before it has read its own data
+                return []
+            answer = json.loads(response.read())
             assert answer["status"] == "success", answer
             return list(answer["data"]["result"])
         return []

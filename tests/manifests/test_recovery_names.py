@@ -75,7 +75,7 @@ def test_the_rights_are_for_the_objects_that_the_program_names() -> None:
 def test_every_variable_is_a_setting_and_none_decides_for_all_nodes() -> None:
     known = {name for field in LAYERS.fields for name in field.env}
     component = (_MANIFESTS / "components" / "prometheus" / "kustomization.yaml").read_text()
-    used = {each["name"] for each in _container()["env"]} | set(re.findall(r"name: (CHIPWARDEN_[A-Z_]+)", component))
+    used = {each["name"] for each in _container()["env"]} | set(re.findall(r"name: (CHIPWARDEN_[A-Z0-9_]+)", component))
     assert used <= known
     assert "ENABLE_RECOVERY" not in used
 
