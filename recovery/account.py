@@ -121,16 +121,7 @@ class Account:
     def _say_wait(self, decision: Decision) -> None:
         if decision.why is Why.STEP_TAKEN:  # the step was told
             return
-        _LOG.info(
-            "waits",
-            node=decision.node,
-            group=decision.group,
-            reason=decision.reason,
-            why=decision.why,
-            detail=decision.detail,
-            until=decision.until,
-            would=decision.would,
-        )
+        _LOG.info("waits", **_words(decision))
         if decision.why in _WAITS_TOLD and not decision.would and not self._is_dry:
             self._nodes.tell(decision.node, _BLOCKED, f"{decision.why}: {decision.detail}", warning=True)
 
@@ -150,16 +141,7 @@ class Account:
         self._tell(entry, _EVENTS[State.NOTIFIED], detail, warning=False)
 
     def _say_blocked(self, decision: Decision) -> None:
-        _LOG.warning(
-            "blocked",
-            node=decision.node,
-            group=decision.group,
-            reason=decision.reason,
-            why=decision.why,
-            detail=decision.detail,
-            until=decision.until,
-            would=decision.would,
-        )
+        _LOG.warning("blocked", **_words(decision))
         if decision.would or self._is_dry:
             return
         if decision.why is Why.DISAGREE:
@@ -245,3 +227,16 @@ class Account:
         counts = self._counts.setdefault(step, [0] * (len(_BOUNDS) + 1))
         counts[bisect.bisect_left(_BOUNDS, seconds)] += 1
         self._totals[step] = self._totals.get(step, 0.0) + seconds
+
+
+def _words(decision: Decision) -> dict[str, object]:
+    """Give what the log says of a decision that something waits."""
+    return {
+        "node": decision.node,
+        "group": decision.group,
+        "reason": decision.reason,
+        "why": decision.why,
+        "detail": decision.detail,
+        "until": decision.until,
+        "would": decision.would,
+    }

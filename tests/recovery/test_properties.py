@@ -10,12 +10,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from recovery import entries
 from recovery.decision import Why
-from recovery.model import LedgerBody, Outcome
+from recovery.model import Outcome
 from recovery.policy import Budget, Rules
 from recovery.ports import PortError
 from runtime.vocabulary import RECOVERY_DISABLED, RECOVERY_LABEL
 from tests.recovery.machines import DMA, HANG, RESET, SLOW, SRAM, SimNode
 from tests.recovery.midway import Change, Midway, nth
+from tests.recovery.releasing import release_all
 from tests.recovery.world import Killed, Process, World
 
 _RULES = Rules(budget=Budget(max_concurrent=2, storm_nodes=6))
@@ -220,13 +221,7 @@ class Fleet(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        body = self.world.ledger_text or LedgerBody()
-        for reason in body.tripped:
-            body = entries.reset_breaker(body, reason, self.world.now)
-        for group in body.blocked_groups:
-            body = entries.resume_group(body, group)
-        self.world.ledger_text = body
-        self.world.ledger_version += 1
+        release_all(self.world)
         self._tick()
 
     @rule()

@@ -13,6 +13,7 @@ from recovery.policy import Budget, Policy, Rules
 from runtime.durations import Duration
 from runtime.vocabulary import Action
 from tests.recovery.machines import DMA, HANG, RESET, SLOW, SRAM, SimNode
+from tests.recovery.releasing import release_all
 from tests.recovery.world import World
 
 _RULES = Rules(
@@ -100,13 +101,7 @@ class SeveralFaults(RuleBasedStateMachine):
 
     @rule()
     def reset(self) -> None:
-        body = self.world.ledger_text or LedgerBody()
-        for reason in body.tripped:
-            body = entries.reset_breaker(body, reason, self.world.now)
-        for group in body.blocked_groups:
-            body = entries.resume_group(body, group)
-        self.world.ledger_text = body
-        self.world.ledger_version += 1
+        release_all(self.world)
         self._tick()
 
     @invariant()
