@@ -52,9 +52,16 @@ _CREDENTIALS: Final = frozenset(
         "AuthFailure",
         "ExpiredToken",
         "ExpiredTokenException",
+        "IncompleteSignature",
+        "IncompleteSignatureException",
         "InvalidClientTokenId",
         "InvalidIdentityToken",
+        "InvalidSignatureException",  # as CloudWatch says that a clock is wrong; Auto Scaling: SignatureDoesNotMatch
+        "MissingAuthenticationToken",
+        "MissingAuthenticationTokenException",
         "RequestExpired",
+        "RequestInTheFuture",
+        "RequestTimeTooSkewed",
         "SignatureDoesNotMatch",
         "UnrecognizedClientException",
     }

@@ -44,6 +44,10 @@ FAULTS = {
     "err:403:UnauthorizedOperation": {"denied"},
     "err:403:ExpiredToken": {"credentials"},
     "err:403:InvalidClientTokenId": {"credentials"},
+    "err:403:RequestTimeTooSkewed": {"credentials"},
+    "err:403:InvalidSignatureException": {"credentials"},
+    "err:403:MissingAuthenticationTokenException": {"credentials"},
+    "err:400:IncompleteSignature": {"credentials"},
 }
 
 
