@@ -3,7 +3,8 @@
 An edge. All queries of a poll are asked as of one time, the server's. An answer that is partial, has warnings, is no
 vector, or comes from a server whose clock is not ours makes the whole fleet blind.
 
-Source: prometheus.io/docs/prometheus/latest/querying/api, instant queries and the form of answers (read 2026-11-29).
+Source: prometheus.io/docs/prometheus/latest/querying/api, instant queries and the form of answers (read 2026-11-29);
+github.com/VictoriaMetrics/VictoriaMetrics, issues 4721 and 11009, isPartial (read 2026-11-30).
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class _Answer(msgspec.Struct):
     data: _Data | None = None
     error: str = ""
     warnings: list[str] | None = None
+    is_partial: bool = msgspec.field(default=False, name="isPartial")  # VictoriaMetrics says it so, without a warning
 
 
 class PrometheusFleet:
@@ -181,6 +183,8 @@ def _decode(text: bytes) -> Vector:
         raise UnusableError(f"an answer that is none: {error}") from error
     if answer.warnings:
         raise UnusableError(f"a warning: {answer.warnings[0][:_LONGEST_SHOWN]}")
+    if answer.is_partial:
+        raise UnusableError("a partial answer: some of its stores did not answer")
     if answer.status != "success" or answer.data is None or answer.data.result_type != "vector":
         raise UnusableError(f"no vector: {answer.error[:_LONGEST_SHOWN]}")
     try:

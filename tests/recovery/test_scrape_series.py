@@ -173,6 +173,7 @@ def test_an_instance_that_was_lost_on_the_way_makes_its_node_blind(api: Promethe
     ("change", "why"),
     [
         ({"warnings": ["PromQL: partial response"]}, "a warning: PromQL: partial response"),
+        ({"isPartial": True}, "a partial answer: some of its stores did not answer"),
         ({"status": "error", "error": "timeout"}, "status 400"),
         ({"data": {"resultType": "matrix", "result": []}}, "no vector"),
         ({"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1.0]}]}}, "an answer that is none"),
