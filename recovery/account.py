@@ -6,6 +6,7 @@ Must never raise, and never decide.
 from __future__ import annotations
 
 import bisect
+import collections
 from typing import TYPE_CHECKING, Final, TypedDict
 
 from recovery.decision import Decision, Spread, Why
@@ -68,6 +69,7 @@ class Account:
         self._last: dict[str, tuple[str, str, Why]] = {}
         self._all: Why | None = None
         self._all_told: set[str] = set()
+        self._all_struck: frozenset[str] = frozenset()
         self._held_up: set[str] = set()  # entries
         self._nodes = nodes
         self._is_dry = is_dry
@@ -162,6 +164,8 @@ class Account:
             detail: one sentence.
             struck: nodes with a fault; the first few are told, each once.
         """
+        struck = tuple(struck)
+        self._all_struck = frozenset(struck)
         if self._all is not why:
             self._all = why
             self._blocked[why] = self._blocked.get(why, 0) + 1
@@ -176,7 +180,19 @@ class Account:
         if self._all is not None:
             _LOG.info("everything is seen and written down again", before=self._all)
         self._all = None
+        self._all_struck = frozenset()
         self._all_told.clear()
+
+    def blocked_nodes(self, decisions: Iterable[Decision]) -> dict[str, int]:
+        """Count the nodes that are blocked now, by why; 0 = that has blocked one before, and blocks none now.
+
+        Args:
+            decisions: of the last pass; a node with a fault is counted once, under what blocks all if anything does.
+        """
+        whys = {each.node: each.why for each in decisions if each.decision == "blocked"}
+        if self._all is not None:
+            whys |= dict.fromkeys(self._all_struck, self._all)
+        return {**dict.fromkeys(self._blocked, 0), **collections.Counter(whys.values())}
 
     def keep_only(self, nodes: set[str]) -> None:
         """Forget nodes about which nothing is decided any more."""

@@ -119,6 +119,7 @@ class Controller:
                 source=sighting.why_blind,
                 trouble=str(error),
                 observations={},  # those of before would look as if somebody still looked
+                blocked_nodes=self._tools.account.blocked_nodes(self._decisions.values()),
                 **self._tools.account.counters(),
             )
             return _AGAIN_SECONDS if error.conflict else self._busy_seconds
@@ -160,6 +161,7 @@ class Controller:
             blind=sighting.blind,
             observations=panorama.observations(sighting, sights.health, attention.ignored),
             decisions=panorama.gravest_first(decisions.values()),
+            blocked_nodes=self._tools.account.blocked_nodes(decisions.values()),
             ledger=book.body,
             open_entries=panorama.open_entries(book.body),
             budget_remaining=self._remaining(book.body, decisions, sighting, now),

@@ -12,7 +12,7 @@ from runtime.vocabulary import Action, FaultClass
 
 
 class Why(enum.StrEnum):
-    """Why a node waits, is blocked or is left alone: the `reason` of chipwarden_recovery_blocked_total."""
+    """Why a node waits, is blocked or is left alone: the `reason` of chipwarden_recovery_blocked_nodes."""
 
     # Nothing is wrong with that; time or the world will change it.
     CONFIRMING = "Confirming"
@@ -124,6 +124,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         observations: nodes by what is known of them: healthy, ignored (no action for its fault), unconfirmed, faulty,
             disagree, blind.
         decisions: one for each node with a fault, a fence or an open entry, the gravest first.
+        blocked_nodes: why to how many nodes are blocked by it now; 0 = it has blocked one before.
         ledger: as of the end of the pass.
         open_entries: by group.
         budget_remaining: by group that has a fault or an entry, how many more may be admitted now; `""` = in all.
@@ -144,6 +145,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     blind: dict[str, str] = {}
     observations: dict[str, int] = {}
     decisions: tuple[Decision, ...] = ()
+    blocked_nodes: dict[str, int] = {}
     ledger: LedgerBody = LedgerBody()
     open_entries: dict[str, int] = {}
     budget_remaining: dict[str, int] = {}

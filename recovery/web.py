@@ -68,6 +68,8 @@ def _fleet(snapshot: Snapshot) -> Iterator[Family]:
     yield _family("observations", "gauge", about, _labelled("state", snapshot.observations))
     about = "Nodes whose detector cannot be relied on."
     yield _gauge("blind_nodes", about, snapshot.observations.get("blind", 0))
+    about = "Nodes that are blocked now, by why."
+    yield _family("blocked_nodes", "gauge", about, _labelled("reason", snapshot.blocked_nodes))
     about = "Whether a reason is on so many nodes at once that nothing is done about it until reset-breaker."
     yield _family("breaker_tripped", "gauge", about, _labelled("reason", snapshot.breaker_tripped))
 

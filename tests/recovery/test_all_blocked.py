@@ -30,6 +30,7 @@ def test_a_ledger_that_cannot_be_read_or_written_is_an_event_a_counter_and_one_l
     snapshot = process.controller.snapshot
     assert snapshot.trouble == "it is gone"
     assert snapshot.blocked_total[Why.API_UNKNOWN] == 1
+    assert snapshot.blocked_nodes[Why.API_UNKNOWN] == 1
     assert _told(world) == [(names[0], "ApiUnknown: it is gone")]
     assert world.points[-1]["RecoveryBlocked"] >= 1
     assert len(caplog.records) <= 4
@@ -39,7 +40,28 @@ def test_a_ledger_that_cannot_be_read_or_written_is_an_event_a_counter_and_one_l
     assert world.outcomes() == [Outcome.REPLACED]
     assert process.controller.snapshot.trouble is None
     assert world.points[-1]["RecoveryBlocked"] == 0
+    assert process.controller.snapshot.blocked_nodes[Why.API_UNKNOWN] == 0
     assert len(_told(world)) == 1
+
+
+def test_a_node_that_is_blocked_is_counted_once_and_no_more_when_its_reason_has_gone() -> None:
+    world, names, process = fleet()
+    world.pause = "a deployment"
+    for name in names[:2]:
+        world.break_node(name)
+    world.run(process, 60)
+    assert process.controller.snapshot.blocked_nodes == {Why.PAUSED: 2}
+    world.refuse({"load": PortError("it is gone")})
+    world.run(process, 10)
+    assert process.controller.snapshot.blocked_nodes == {Why.PAUSED: 0, Why.API_UNKNOWN: 2}
+    world.refuse({})
+    world.run(process, 10)
+    assert process.controller.snapshot.blocked_nodes == {Why.PAUSED: 2, Why.API_UNKNOWN: 0}
+    world.pause = None
+    for name in names[:2]:
+        world.heal(name)
+    world.run(process, 60)
+    assert set(process.controller.snapshot.blocked_nodes.values()) == {0}
 
 
 def test_a_pass_that_could_not_be_done_shows_no_observations_of_the_one_before() -> None:

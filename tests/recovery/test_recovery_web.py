@@ -28,6 +28,7 @@ FULL = Snapshot(
     replacement_blocked={"trn1": {"capacity": 1}, "trn2": {"hook": 2}},
     oldest_open={"terminating": AT},
     decisions_total={"fenced": {"NeuronHasError_DMA_ERROR": 4}, "wait": {"NeuronHasError_DMA_ERROR": 9}},
+    blocked_nodes={"MaxPerGroup": 2, "Paused": 0},
     blocked_total={"MaxPerGroup": 5, 'odd "name"\n': 1},
     sequence_seconds={"fenced": Spread(bounds=(1.0, 60.0), counts=(1, 2, 3), total=500.5)},
 )
@@ -55,6 +56,8 @@ def test_every_metric_of_the_contract_is_there(board: Board) -> None:
     assert values[own + "observations", ("healthy",)] == 990
     assert values[own + "decisions_total", ("fenced", "NeuronHasError_DMA_ERROR")] == 4
     assert values[own + "blocked_total", ("MaxPerGroup",)] == 5
+    assert values[own + "blocked_nodes", ("MaxPerGroup",)] == 2
+    assert values[own + "blocked_nodes", ("Paused",)] == 0
     assert values[own + "open_entries", ("trn1",)] == 1
     assert values[own + "budget_remaining", ("",)] == 2
     assert values[own + "budget_remaining", ("trn1",)] == 0

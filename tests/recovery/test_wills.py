@@ -88,6 +88,7 @@ def test_a_node_that_is_not_ours_to_act_on_is_left_alone_and_that_is_said(change
     assert process.why(names[0]) == why
     assert [message.split(":")[0] for _, message in world.told("Blocked")] == [why]
     assert process.controller.snapshot.blocked_total == {why: 1}
+    assert process.controller.snapshot.blocked_nodes == {why: 1}
     assert world.points[-1]["RecoveryBlocked"] == 1
 
 
