@@ -96,7 +96,8 @@ class NodeHealth:
             if not self._kept.lacks(condition, named):
                 continue
             self._verdicts.take_over(condition)
-            self._told_until = max(condition.last_heartbeat_at, self._told_until or condition.last_heartbeat_at)
+            told_until = min(condition.last_heartbeat_at, now)  # a clock that was set back may have written it
+            self._told_until = max(told_until, self._told_until or told_until)
             self._book.adopt(named, self._kept.keys)
         self._kept.awaits_node = False
         if boot not in (None, self._boot):

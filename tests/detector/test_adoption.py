@@ -76,6 +76,18 @@ def test_lines_read_again_after_an_old_state_are_not_told_twice() -> None:
     assert (node.told(), node.condition()) == ([], published[0])
 
 
+@pytest.mark.parametrize("ahead", [0, 33 * 86400])
+def test_a_heartbeat_from_a_clock_that_ran_ahead_hushes_no_later_fault(ahead: float) -> None:
+    before = running()
+    before.say("broken on a", seconds=50)
+    before.health.heartbeat(at(60 + ahead))
+    node = started_again(None)
+    adopt(node, before.health.view().conditions)
+    assert node.told() == []
+    node.say("hangs", seconds=200)
+    assert [told.reason for told in node.told()] == ["ChipHangs"]
+
+
 def test_what_the_state_knows_to_have_ended_does_not_come_back() -> None:
     before = running()
     before.say("broken on a", seconds=5)
