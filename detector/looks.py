@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import http.client
 import os
-import socket
 import stat
 import threading
 import time
@@ -193,7 +192,7 @@ class Looks:
             self._collection.miss("node", "Kubernetes is off: this is no pod, and KUBECONFIG is not set")
             return
         rest = Rest(counted=lambda *_: None, environ=os.environ, whole_seconds=_NODE_SECONDS)
-        path = f"/api/v1/nodes/{quote(settings.node_name or socket.gethostname(), safe='')}"
+        path = f"/api/v1/nodes/{quote(identity.node_name(settings.node_name), safe='')}"
         try:
             node = _within(_NODE_SECONDS, lambda: rest.request("GET", path, read_seconds=_NODE_SILENCE_SECONDS))
             self._collection.add("node.json", "what the own Node says", excerpt(node))

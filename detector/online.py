@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from typing import TYPE_CHECKING, Final
 
 from detector.kube import NodeClient
 from detector.publisher import Publisher
 from detector.source import KmsgError
+from runtime.identity import node_name
 from runtime.rest import Rest
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def go_online(settings: Settings, agent: Agent, board: Board, clock: Clock) -> P
     """
     rest = Rest(counted=board.count_request, environ=os.environ)
     publisher = Publisher(
-        client=NodeClient(rest, settings.node_name or socket.gethostname()),
+        client=NodeClient(rest, node_name(settings.node_name)),
         health=agent.health,
         post=agent.post,
         board=board,

@@ -67,6 +67,14 @@ def is_instance_id(text: str) -> bool:
     return _INSTANCE_ID.fullmatch(text) is not None
 
 
+def node_name(setting: str | None) -> str:
+    """Return the Node's name: as it is set, else the host name in the letters in which the kubelet registers it.
+
+    Source: k8s.io/component-helpers/node/util/hostname.go, GetHostname: trimmed and in lower case (read 2026-11-30).
+    """
+    return setting or socket.gethostname().strip().lower()
+
+
 def boot_id(path: str = BOOT_ID_PATH) -> str:
     """Read the id of the current boot, which changes with every boot and never in between.
 
