@@ -67,7 +67,14 @@ class Machine:
         return path
 
     def condition(self) -> dict[str, str]:
-        """Tell its condition."""
+        """Tell its condition, when its detector answers.
+
+        Raises:
+            StoppedError, DemoError: as `Stage.until`; a detector that has just died is named.
+        """
+        return self._stage.until(self._condition, seconds=_SHOWS_SECONDS, what="the condition of the node")
+
+    def _condition(self) -> dict[str, str]:
         found: list[dict[str, str]] = self.detector.conditions().get("conditions", [])
         return next((each for each in found if each["type"] == KIND), {})
 
