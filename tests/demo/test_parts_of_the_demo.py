@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from demo.kernellog import Device, Recorded, choose, fault_line, noise
+from demo.machine import Machine
 from demo.parts import DemoError
 from demo.screen import Screen
+from demo.stage import Stage
 from detector.follow import FileReader
 from detector.parse import parse
 
@@ -133,3 +135,23 @@ def test_a_log_that_cannot_be_used_is_replaced_by_a_recorded_one_with_a_word(tmp
     log, why = choose(tmp_path, recorded=False, device=device)
     assert isinstance(log, Recorded)
     assert why.startswith(f"{device} cannot be used: ")
+
+
+class Dead:
+    """A part that has just died."""
+
+    name = "detector"
+
+    def check(self) -> None:
+        raise DemoError("the detector was ended by signal 9")
+
+    def tail(self) -> str:
+        return ""
+
+
+def test_a_detector_that_has_just_died_is_named_instead_of_giving_no_condition(tmp_path: Path) -> None:
+    stage = Stage(Screen(io.StringIO()), 0)
+    machine = Machine(stage, Recorded(tmp_path), tmp_path / "machine", "i-0abcdef0123456789")
+    stage.watch(Dead())
+    with pytest.raises(DemoError, match="was ended by signal 9"):
+        machine.condition()
