@@ -69,7 +69,7 @@ class Account:
         self._last: dict[str, tuple[str, str, Why]] = {}
         self._all: Why | None = None
         self._all_told: set[str] = set()
-        self._all_struck: frozenset[str] = frozenset()
+        self._all_struck: tuple[str, ...] = ()
         self._held_up: set[str] = set()  # entries
         self._nodes = nodes
         self._is_dry = is_dry
@@ -164,13 +164,12 @@ class Account:
             detail: one sentence.
             struck: nodes with a fault; the first few are told, each once.
         """
-        struck = tuple(struck)
-        self._all_struck = frozenset(struck)
+        self._all_struck = tuple(struck)
         if self._all is not why:
             self._all = why
             self._blocked[why] = self._blocked.get(why, 0) + 1
             _LOG.warning("blocked", why=why, detail=detail)
-        for node in struck:
+        for node in self._all_struck:
             if len(self._all_told) < _MOST_TOLD and node not in self._all_told and not self._is_dry:
                 self._all_told.add(node)
                 self._nodes.tell(node, _BLOCKED, f"{why}: {detail}", warning=True)
@@ -180,7 +179,7 @@ class Account:
         if self._all is not None:
             _LOG.info("everything is seen and written down again", before=self._all)
         self._all = None
-        self._all_struck = frozenset()
+        self._all_struck = ()
         self._all_told.clear()
 
     def blocked_nodes(self, decisions: Iterable[Decision]) -> dict[str, int]:
